@@ -1,0 +1,122 @@
+/* report.h -- the model of a report: what design section 8 calls by key, as C structures. Renderers read it, analyses fill it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   view -> analyses (rows of analysis.def, in order) -> this model -> render_text, render_json, ... (tools/)
+ * Holds:   bytes are integers, VG_UNKNOWN is "not known" (null in JSON), times are seconds. Strings belong to the view or to the report's own
+ *          store; nothing is symbolized here: a stack is an id of the view.
+ * Threads: made and used by one thread.
+ */
+#ifndef VG_REPORT_H
+#define VG_REPORT_H
+
+#include "core/view.h"
+
+enum vg_verdict_class {
+#define VERDICT(NAME, key) VG_VERDICT_##NAME,
+#include "core/analysis/verdict.def"
+    VG_VERDICT_COUNT
+};
+const char *vg_verdict_key(enum vg_verdict_class verdict);
+
+/* Bytes of one library, of one device. The list of a device sums to its tracked_bytes. */
+struct vg_library_bytes {
+    const char *library; /* base name; "unknown" where no stack tells */
+    uint64_t bytes;
+};
+
+/* What a caching allocator holds on a device. */
+struct vg_framework {
+    const char *name; /* "torch" */
+    uint64_t reserved_bytes, allocated_bytes, cached_bytes;
+    uint64_t largest_gap_bytes;
+    uint64_t small_gaps_bytes; /* gaps smaller than the failed request; VG_UNKNOWN without one */
+    uint64_t private_gaps_bytes;
+    double fragmentation;
+    uint64_t live_blocks, segments;
+};
+
+struct vg_report_context {
+    const struct vg_context *context;
+    uint64_t overhead_bytes; /* VG_UNKNOWN */
+};
+
+struct vg_report_device {
+    const struct vg_device *device;
+    uint32_t index; /* in DEVICES */
+    int32_t ordinal;
+    uint64_t total_bytes, free_bytes; /* VG_UNKNOWN: never looked */
+    const char *free_source;          /* "cuMemGetInfo", "nvml" or NULL */
+    double free_age_seconds;          /* the last look, before the last event; 0 at an incident */
+    uint64_t tracked_bytes, peak_bytes, alloc_count, free_count, pool_idle_bytes;
+    struct vg_library_bytes *libraries;
+    unsigned library_count;
+    bool has_framework;
+    struct vg_framework framework;
+    struct vg_report_context *contexts;
+    unsigned context_count;
+    uint64_t overhead_bytes; /* sum of the contexts'; VG_UNKNOWN where none is known */
+    uint64_t others_bytes;   /* sum without may_be_this_process and unknown ones */
+    bool has_unattributed;
+    int64_t unattributed_bytes;
+};
+
+struct vg_report_site {
+    const struct vg_site *site;
+    uint32_t id; /* index + 1 in SITES: the `id` of the report */
+    const char *library;
+    uint64_t at_peak_bytes;
+};
+
+struct vg_evidence {
+    char *text;
+    bool has_value;
+    double value;
+    bool exact; /* bytes below are the value */
+    uint64_t bytes;
+    const char *unit; /* "bytes", "percent", "seconds", NULL */
+};
+struct vg_advice {
+    const char *action; /* short key, from advice.def */
+    uint64_t gain_bytes;
+    char *text;
+};
+
+struct vg_report {
+    const struct vg_view *view;
+    enum vg_incident_kind kind;
+    const struct vg_incident *failure; /* NULL: none in this report */
+    double uptime;
+    struct vg_report_device *devices;
+    unsigned device_count;
+    struct vg_report_site *sites; /* by live_bytes, descending */
+    unsigned site_count;
+    struct {
+        enum vg_verdict_class verdict;
+        double confidence;
+        char *summary;
+        struct vg_evidence *evidence;
+        unsigned evidence_count;
+        struct vg_advice *advice;
+        unsigned advice_count;
+    } verdict;
+    char **notes; /* hooks.notes[] */
+    unsigned note_count;
+    bool alive; /* set by the tool */
+};
+
+struct vg_report_request {
+    uint32_t incident; /* index + 1 in INCIDENTS of the view; 0: the state as it is (exit or snapshot) */
+    bool alive;
+};
+
+/* Runs every analysis. VG_OK or VG_INVALID (no such incident). Aborts only where malloc fails. */
+enum vg_status vg_report_build(const struct vg_view *view, const struct vg_report_request *request, struct vg_report *out);
+void vg_report_free(struct vg_report *report);
+
+/* For analyses. */
+struct vg_evidence *vg_report_evidence(struct vg_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vg_report_note(struct vg_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The module that owns a stack: the innermost native frame that is neither the driver, a CUDA runtime nor the guard; base name. */
+const char *vg_report_library(const struct vg_view *view, uint32_t stack);
+
+#endif

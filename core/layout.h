@@ -1,0 +1,217 @@
+/* layout.h -- the bytes of a record file (*.vgr): header, section tables, and the element of every section.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *   page 0..        struct vg_header: process, counters, one struct vg_section per section
+ *   then            chunks, in the order in which sections asked for room
+ *
+ * A section is a list of chunks; chunk k holds base_count << min(k, 4) elements, so that an index finds its chunk by arithmetic, nothing ever
+ * moves, and at most about half of a small section is unused. A chunk's place is a page number. The file has no holes.
+ * An element is written first and then counted (`count`, release), so a reader never sees half of one.
+ * All numbers are those of the machine that wrote it (little-endian on both architectures that are built); ids and
+ * indexes are "plus 1" where 0 means none.
+ */
+#ifndef VG_LAYOUT_H
+#define VG_LAYOUT_H
+
+#include <stdatomic.h>
+
+#include "core/event.h"
+
+#define VG_MAGIC   "VRAMGRD"
+#define VG_VERSION 1u
+
+enum {
+    VG_PAGE = 4096,
+    VG_CHUNKS_MAX = 1024,
+    VG_CHUNK_DOUBLINGS = 4,
+    VG_OTHERS_MAX = 64,
+    VG_DEVICES_MAX = 64,
+    VG_REMEDIES_MAX = 8,
+    VG_STACK_FRAMES_MAX = 256
+};
+
+enum vg_section_id {
+    VG_SEC_STRINGS,   /* uint32_t words: length in bytes, then the bytes and a NUL; id = word index + 1 */
+    VG_SEC_MODULES,   /* struct vg_module */
+    VG_SEC_FRAMES,    /* struct vg_frame */
+    VG_SEC_STACKS,    /* uint32_t words: header (see vg_stack_head), then frame ids; id = word index + 1 */
+    VG_SEC_SITES,     /* struct vg_site */
+    VG_SEC_SLOTS,     /* struct vg_slot */
+    VG_SEC_DEVICES,   /* struct vg_device; index = first-seen order, `ordinal` is the program's number */
+    VG_SEC_CONTEXTS,  /* struct vg_context */
+    VG_SEC_INCIDENTS, /* struct vg_incident */
+    VG_SEC_COUNT
+};
+
+struct vg_section {
+    uint32_t elem_bytes;
+    uint32_t base_count; /* elements in chunk 0 */
+    _Atomic uint64_t count;
+    uint32_t chunk_count;
+    uint32_t reserved;
+    uint32_t page[VG_CHUNKS_MAX];
+};
+
+/* A loaded object. Offsets of frames are relative to `bias`, so they equal the addresses in the file on disk. */
+struct vg_module {
+    uint32_t path; /* string; absolute, "" for the vdso */
+    uint32_t generation;
+    uint64_t low, high; /* where it was mapped */
+    uint64_t bias;
+    uint8_t build_id[20];
+    uint8_t build_id_bytes; /* 0: has none */
+    uint8_t reserved[3];
+};
+
+enum { VG_LANG_NATIVE = 1, VG_LANG_PYTHON = 2 };
+struct vg_frame {
+    uint8_t lang;
+    uint8_t reserved[3];
+    uint32_t module;   /* native: index + 1; 0: code outside any module (JIT) */
+    uint64_t offset;   /* native: return address less bias (less nothing: the call is at offset - 1); no module: the address */
+    uint32_t function; /* python: string */
+    uint32_t file;     /* python: string */
+    int32_t line;      /* python; <= 0 unknown */
+    uint32_t reserved2;
+};
+
+/* Head word of a stack: native frames (innermost first), then Python frames (innermost first). */
+static inline uint32_t vg_stack_head(uint32_t native, uint32_t python, bool cut)
+{
+    return (native & 0x3ffu) | (python & 0x3ffu) << 10 | (uint32_t)cut << 20;
+}
+static inline uint32_t vg_stack_native(uint32_t head)
+{
+    return head & 0x3ffu;
+}
+static inline uint32_t vg_stack_python(uint32_t head)
+{
+    return head >> 10 & 0x3ffu;
+}
+static inline bool vg_stack_is_cut(uint32_t head)
+{
+    return head >> 20 & 1u;
+}
+
+struct vg_site {
+    uint32_t stack, api;
+    uint16_t device; /* index in DEVICES + 1; 0 none (host memory without a context) */
+    uint8_t kind, layer;
+    uint32_t fail_count; /* final failures at this site */
+    uint64_t live_bytes, live_count, peak_live_bytes;
+    uint64_t at_peak_bytes; /* valid where peak_epoch equals the device's; else live_bytes is the value at the peak */
+    uint64_t peak_epoch;
+    uint64_t alloc_count, free_count;
+    uint64_t first_ns, last_ns;
+    uint64_t reserved[2];
+};
+
+/* What other processes hold, as NVML told it at the last incident or sample. */
+struct vg_other {
+    uint32_t pid, name; /* string or 0 */
+    uint64_t bytes;     /* VG_UNKNOWN where NVML does not tell */
+    uint8_t may_be_this_process;
+    uint8_t reserved[7];
+};
+#define VG_UNKNOWN UINT64_MAX
+
+enum vg_free_source { VG_FREE_UNKNOWN, VG_FREE_DRIVER, VG_FREE_NVML };
+
+struct vg_device {
+    int32_t ordinal;
+    uint32_t name, pci; /* strings or 0 */
+    uint8_t uuid[16];
+    uint8_t has_uuid, free_source, nvml_known;
+    uint8_t reserved;
+    /* Changed by vg_ledger_apply() only. Index of the two-element arrays: enum vg_layer. */
+    uint64_t tracked_bytes; /* of the kinds that occupy */
+    uint64_t peak_bytes[VG_LAYER_COUNT];
+    uint64_t peak_epoch[VG_LAYER_COUNT];
+    uint64_t block_bytes; /* live blocks, layer torch */
+    uint64_t kind_bytes[16], kind_count[16];
+    uint64_t alloc_count, free_count; /* layer driver */
+    /* The last look at the device: all of one moment, taken after the event of sample_ns. */
+    uint64_t sample_ns, total_bytes, free_bytes;
+    uint64_t nvml_self_bytes; /* this process as NVML counts it; VG_UNKNOWN */
+    uint64_t pool_idle_bytes; /* VG_UNKNOWN: not asked */
+    uint64_t sampled_tracked_bytes; /* tracked_bytes at sample_ns */
+    uint32_t other_count;           /* valid elements of other[] */
+    uint32_t other_seen;            /* may be more than fit */
+    struct vg_other other[VG_OTHERS_MAX];
+};
+
+struct vg_context {
+    uint64_t id, handle;
+    uint16_t device; /* index in DEVICES + 1 */
+    uint8_t primary, live;
+    uint32_t stack; /* of its creation, or of the first allocation in it */
+    uint64_t live_bytes, live_count;
+    uint64_t created_ns, ended_ns;
+    uint64_t free_fall_bytes; /* fall of free memory across a creation that was seen; VG_UNKNOWN */
+};
+
+enum vg_incident_kind { VG_INCIDENT_OOM = 1, VG_INCIDENT_WARNING, VG_INCIDENT_EXIT, VG_INCIDENT_SNAPSHOT };
+enum vg_outcome { VG_OUTCOME_FAILED = 1, VG_OUTCOME_RECOVERED };
+
+struct vg_incident {
+    uint8_t kind, outcome, attempts;
+    uint8_t waits; /* 1: the failing thread waits for the report */
+    uint32_t number; /* n of its file name, from 1 per kind */
+    uint64_t time_ns;
+    uint32_t site;  /* index + 1 of the site that failed; 0 none */
+    uint32_t api;   /* string: driver or runtime function that returned the error; 0: no driver call was made */
+    uint32_t via;   /* string: what the program called */
+    uint32_t family; /* string: "torch", ... or 0 */
+    int32_t error;
+    uint16_t device;  /* index + 1 */
+    uint16_t context; /* index + 1 */
+    uint32_t thread;
+    uint32_t stack;
+    uint64_t bytes;           /* of the failing driver call; VG_UNKNOWN: none was made */
+    uint64_t requested_bytes; /* what the framework was asked for; VG_UNKNOWN */
+    uint64_t count;           /* final failures of this site so far, this one included */
+    uint64_t mem_available_bytes, cgroup_limit_bytes, cgroup_used_bytes; /* host; VG_UNKNOWN */
+    uint64_t reserved[4];
+};
+
+enum { VG_ENDED_NO = 0, VG_ENDED_CODE, VG_ENDED_UNKNOWN };
+enum { VG_SAT_STRINGS = 1, VG_SAT_STACKS = 2, VG_SAT_SITES = 4, VG_SAT_SLOTS = 8, VG_SAT_OTHER = 16 };
+enum { VG_REACHED_DRIVER = 1, VG_REACHED_RUNTIME = 2, VG_REACHED_TORCH = 4 };
+enum { VG_PLATFORM_LINUX, VG_PLATFORM_WSL, VG_PLATFORM_TEGRA };
+
+struct vg_header {
+    char magic[8];
+    uint32_t version, header_bytes;
+    _Atomic uint64_t file_bytes; /* header and chunks: everything below it is mapped and has its blocks */
+    _Atomic uint64_t seq;        /* odd while an event is being applied */
+    _Atomic uint64_t intent;     /* vg_intent(): what is being applied; 0 nothing */
+    /* Process. */
+    uint32_t pid, host, exe, cwd; /* strings */
+    uint32_t cmdline;             /* string; arguments separated by 0x1f */
+    uint32_t python, torch;       /* version strings or 0 */
+    int32_t rank;                 /* -1 none */
+    int32_t driver_version;       /* as cuDriverGetVersion; 0 unknown */
+    uint32_t platform;
+    uint64_t start_realtime_ns, start_monotonic_ns;
+    uint32_t ended, exit_status;
+    uint64_t ended_ns;
+    /* Counters. */
+    uint64_t event_count, dropped_count, fallback_count, unknown_free_count, failed_free_count;
+    uint64_t duplicate_count; /* an allocation at a live address */
+    uint64_t unlisted_count, unlisted_bytes; /* allocations without a slot (saturated) */
+    uint64_t final_count, recovered_count;   /* OOMs */
+    uint64_t rendered_count;
+    uint32_t saturated, reached;
+    uint64_t last_event_ns;
+    uint64_t limit_bytes;
+    uint64_t other_error_count; /* failures that are not about memory */
+    uint64_t reserved[16];
+    struct vg_section section[VG_SEC_COUNT];
+};
+
+static inline uint64_t vg_intent(uint32_t slot, enum vg_op op)
+{
+    return (uint64_t)slot << 8 | 0x80u | (uint8_t)op;
+}
+
+#endif
