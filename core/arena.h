@@ -1,0 +1,19 @@
+/* arena.h -- memory for the private indexes: our own mmap, never libc's malloc, so that a hook inside malloc cannot meet itself.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef VG_ARENA_H
+#define VG_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vg_arena {
+    uint8_t *next, *end;
+    uint64_t mapped_bytes;
+};
+/* 16-aligned, zeroed; NULL where the kernel gives none. Pieces of 64 KiB and more are mappings of their own. */
+void *vg_arena_alloc(struct vg_arena *arena, size_t bytes);
+/* Gives large pieces back to the kernel; small ones stay (uthash frees only its bucket tables, each half of the next). */
+void vg_arena_free(struct vg_arena *arena, void *piece, size_t bytes);
+
+#endif

@@ -1,0 +1,55 @@
+/* ledger.h -- which device bytes are live, who owns them, and the peaks. Changed only by vg_ledger_apply().
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads: apply, check and the vg_ledger_* setters are called with the lock held (vg_lock_enter). The lock knows its owner.
+ */
+#ifndef VG_LEDGER_H
+#define VG_LEDGER_H
+
+#include "core/stacks.h"
+
+/* A futex lock that knows which thread holds it. `self` is any non-zero number that is the thread's own (its id). */
+struct vg_lock {
+    _Atomic uint32_t word;  /* 0 free, 1 held, 2 held and waited for */
+    _Atomic uint32_t owner; /* 0 nobody */
+};
+/* VG_OK; VG_BUSY: this thread holds it already (a signal handler came in), or timeout_ns passed (0: no limit). */
+enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns);
+void vg_lock_leave(struct vg_lock *lock);
+
+struct vg_ledger {
+    struct vg_record *record;
+    struct vg_arena arena;
+    struct vg_stacks stacks;
+    struct vg_lock lock;
+    struct vg_live_node *live[VG_LAYER_COUNT]; /* uthash: address -> slot; one per layer, since a block and its segment may start at one address */
+    struct vg_live_node *spare_nodes;
+    struct vg_site_node *sites; /* uthash: (stack, api, kind, device) -> site */
+    uint64_t free_slot;         /* index + 1 of the first free slot; chained through `addr` */
+};
+
+/* A fresh record and empty indexes. Touches no lock. */
+void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
+
+/* One event. Fills event->site, and event->saved at a FREE.
+ *   ALLOC        VG_OK · VG_FULL (counted, not listed) · VG_DUPLICATE (the old one is ended first, counted in duplicate_count)
+ *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver only)
+ *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count); never raises a peak or alloc_count
+ *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack); again with the same id: VG_DUPLICATE, nothing changes
+ *   CTX_DESTROY, CTX_RESET   the context context_id ends and with it every allocation in it (each counts as a free); VG_NOT_FOUND.
+ *                After the driver's success: a destroy that fails ends nothing, and no address comes back before it returned
+ */
+enum vg_status vg_ledger_apply(struct vg_ledger *ledger, struct vg_event *event);
+
+/* Index + 1 of the device with this ordinal, made where it is new; 0 where there is no room. */
+uint32_t vg_ledger_device(struct vg_ledger *ledger, int32_t ordinal);
+/* Index + 1 of the context with this id; 0 unknown. */
+uint32_t vg_ledger_context(const struct vg_ledger *ledger, uint64_t context_id);
+/* Index + 1 of the site of a stack that failed or allocated; made where it is new. */
+uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind, int32_t device);
+/* The live slot that starts at addr, or NULL. */
+const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer, uint64_t addr);
+/* Invariants, over record and indexes. One line in why_out where one is broken. */
+bool vg_ledger_check(const struct vg_ledger *ledger, char *why_out, size_t why_size);
+
+#endif
