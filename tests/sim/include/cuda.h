@@ -1,0 +1,199 @@
+/* cuda.h -- the part of the driver API that programs of this project need, where no toolkit is.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:      before a toolkit's header on the include path of the examples and the simulated GPU. Same
+ *             names, struct layouts and values as the public interface of CUDA 13.0, so that a program
+ *             compiles against either.
+ * Not here:   textures, surfaces, arrays, external memory, green contexts, graph nodes.
+ */
+#ifndef VGSIM_CUDA_H
+#define VGSIM_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "vgsim_cuda_enums.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUDA_VERSION 13000
+#define CUDAAPI
+#define CUDA_CB
+
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+typedef unsigned long long CUdeviceptr_v2;
+typedef CUdeviceptr_v2 CUdeviceptr;
+typedef int CUdevice_v1;
+typedef CUdevice_v1 CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUarray_st *CUarray;
+typedef struct CUevent_st *CUevent;
+typedef struct CUstream_st *CUstream;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUuuid_st {
+    char bytes[16];
+} CUuuid;
+
+typedef struct CUmemLocation_st {
+    CUmemLocationType type;
+    int id;
+} CUmemLocation;
+
+typedef struct CUmemAllocationProp_st {
+    CUmemAllocationType type;
+    CUmemAllocationHandleType requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemAccessDesc_st {
+    CUmemLocation location;
+    CUmemAccess_flags flags;
+} CUmemAccessDesc;
+
+typedef struct CUmemPoolProps_st {
+    CUmemAllocationType allocType;
+    CUmemAllocationHandleType handleTypes;
+    CUmemLocation location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef struct CUmulticastObjectProp_st {
+    unsigned int numDevices;
+    size_t size;
+    unsigned long long handleTypes;
+    unsigned long long flags;
+} CUmulticastObjectProp;
+
+typedef struct CUexecAffinityParam_st {
+    int type;
+    union {
+        struct {
+            unsigned int val;
+        } smCount;
+    } param;
+} CUexecAffinityParam;
+
+typedef struct CUctxCreateParams_st {
+    CUexecAffinityParam *execAffinityParams;
+    int numExecAffinityParams;
+    struct CUctxCigParam_st *cigParams;
+} CUctxCreateParams;
+
+typedef union CUlaunchAttributeValue_union {
+    char pad[64];
+    int cooperative;
+    struct {
+        unsigned int x, y, z;
+    } clusterDim;
+    int programmaticStreamSerializationAllowed;
+    int priority;
+} CUlaunchAttributeValue;
+
+typedef struct CUlaunchAttribute_st {
+    CUlaunchAttributeID id;
+    char pad[8 - sizeof(CUlaunchAttributeID)];
+    CUlaunchAttributeValue value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig_st {
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
+
+typedef struct CUDA_MEMCPY2D_st {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
+typedef struct CUDA_MEMCPY3D_st {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    void *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    void *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+
+typedef struct CUgraphEdgeData_st {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
+typedef void(CUDA_CB *CUhostFn)(void *userData);
+typedef void(CUDA_CB *CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
+typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
+
+#define CU_STREAM_LEGACY                   ((CUstream)0x1)
+#define CU_STREAM_PER_THREAD               ((CUstream)0x2)
+#define CU_MEMHOSTALLOC_PORTABLE           0x01
+#define CU_MEMHOSTALLOC_DEVICEMAP          0x02
+#define CU_MEMHOSTALLOC_WRITECOMBINED      0x04
+#define CU_MEMHOSTREGISTER_PORTABLE        0x01
+#define CU_MEMHOSTREGISTER_DEVICEMAP       0x02
+#define CU_MEMHOSTREGISTER_IOMEMORY        0x04
+#define CU_MEMHOSTREGISTER_READ_ONLY       0x08
+#define CU_MEM_CREATE_USAGE_TILE_POOL      0x1
+#define CU_LAUNCH_PARAM_END                ((void *)0x00)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER     ((void *)0x01)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE        ((void *)0x02)
+#define CU_DEVICE_CPU                      ((CUdevice)-1)
+#define CU_DEVICE_INVALID                  ((CUdevice)-2)
+
+/* The names that a program writes stand for these exports. A driver's own sources (and whoever needs an
+ * older form too) define __CUDA_API_VERSION_INTERNAL and write the exports. */
+#ifndef __CUDA_API_VERSION_INTERNAL
+#include "vgsim_cuda_names.h"
+#endif
+
+#pragma GCC visibility push(default)
+#include "vgsim_cuda_calls.h"
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif
