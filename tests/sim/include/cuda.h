@@ -41,9 +41,13 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef struct CUuuid_st {
+#ifndef CU_UUID_HAS_BEEN_DEFINED /* cuda_runtime_api.h has it too */
+#define CU_UUID_HAS_BEEN_DEFINED
+struct CUuuid_st {
     char bytes[16];
-} CUuuid;
+};
+typedef struct CUuuid_st CUuuid;
+#endif
 
 typedef struct CUmemLocation_st {
     CUmemLocationType type;

@@ -1,0 +1,38 @@
+/* runtime.h -- inside the simulated CUDA runtime: the cached driver table, entering a call and leaving it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Every function of the runtime has one shape: enter (driver loaded, where needed a context current), driver calls,
+ * rt_done() with the outcome. Results of the driver and of the runtime have the same numbers.
+ */
+#ifndef VGSIM_RUNTIME_H
+#define VGSIM_RUNTIME_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#define CALL(name, since, params) CUresult(*name) params;
+#define CALL_PS(name, since, since_ps, params)                                                     \
+    CUresult(*name) params;                                                                        \
+    CUresult(*name##_ptsz) params;
+#define CALL_AS(field, name, since, params) CUresult(*field) params;
+struct rt_driver {
+#include "driver.def"
+};
+#undef CALL
+#undef CALL_PS
+#undef CALL_AS
+
+/* The cached pointers, good for the process's life once rt_enter_driver() succeeded. NULL: the driver lacks it. */
+extern struct rt_driver rt_driver;
+
+/* Calls a driver function; cudaErrorNotSupported where the driver has none. */
+#define RT_CALL(fn, args) (rt_driver.fn ? (cudaError_t)rt_driver.fn args : cudaErrorNotSupported)
+
+/* Loads the driver at the process's first call and initialises it. Returns the outcome of that one time. */
+cudaError_t rt_enter_driver(void);
+/* The same, and makes the calling thread's context current: its own, else the primary one of its device. */
+cudaError_t rt_enter(void);
+/* Records a failure for cudaGetLastError() and hands it back. Every function returns through it. */
+cudaError_t rt_done(cudaError_t error);
+
+#endif

@@ -1,0 +1,15 @@
+/* unsupported.c -- the runtime functions that exist here only so that programs link: each one says so.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Not here:   their prototypes. The callers' arguments are ignored, which the calling conventions of x86-64 and
+ *             aarch64 allow; including the toolkit's header here would clash.
+ */
+int vgsim_runtime_unsupported(void);
+
+#define UNSUPPORTED(name)                                                                          \
+    __attribute__((visibility("default"))) int name(void);                                         \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return vgsim_runtime_unsupported();                                                        \
+    }
+#include "unsupported.def"
