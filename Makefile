@@ -64,10 +64,46 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/sim/libcudart.so.13 $(BUILD)/sim/libc
 	    -Wl,--no-as-needed $(if $(filter driver_%,$*),$(BUILD)/sim/libcuda.so.1,$(BUILD)/sim/libcudart.so.13) \
 	    -Wl,-rpath-link,$(BUILD)/sim
 
+# --- what a fresh machine types ----------------------------------------------------------------
+# LEVEL=ci also installs what .ci/run and bench need. TORCH=0 goes without torch. BUILD names another build directory.
+export BUILD TORCH
+LEVEL ?= check
+deps: ## install what is missing (apt, and torch into build/venv)
+	@bash tools/check/deps.sh $(LEVEL) --torch
+demo: ## a training run into its out-of-memory report, on this machine's GPU or a simulated one
+	@bash tools/check/deps.sh demo --torch
+	@$(MAKE) --no-print-directory -s all
+	@bash tools/check/demo.sh
+check: deps ## every test that needs nothing special
+	@$(MAKE) --no-print-directory all
+	@python3 tools/check/suite.py check
+gates: ## the repository's own rules (tools/check/gates/)
+	@bash tools/check/gates.sh
+e2e: all ## whole programs under the guard
+	@python3 tools/check/suite.py e2e
+bench: ## the budget, as ratios in one run
+	@bash tools/check/deps.sh bench
+	@$(MAKE) --no-print-directory -s all
+	@python3 tests/bench/bench.py
+format: ## clang-format on every C file (tables are laid out by hand)
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+DOC_PAGES := options.md=--markdown-options hooks.md=--markdown-hooks vramguard.1=--man
+docs: tool ## make the generated pages of docs/ again
+	@for page in $(DOC_PAGES); do $(BUILD)/vramguard help $${page#*=} >docs/$${page%=*} || exit 1; done
+
+INSTALL := install -D
+install: lib tool sim ## into DESTDIR/PREFIX
+	$(INSTALL) $(BUILD)/vramguard $(DESTDIR)$(PREFIX)/bin/vramguard
+	$(INSTALL) -m 644 $(BUILD)/libvramguard.so $(DESTDIR)$(PREFIX)/lib/libvramguard.so
+	for file in $(BUILD)/sim/*; do $(INSTALL) $$file $(DESTDIR)$(PREFIX)/lib/vramguard/sim/$${file##*/} || exit 1; done
+	for page in docs/*.1; do $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
+	for header in $(wildcard interpose/vramguard.h); do $(INSTALL) -m 644 $$header $(DESTDIR)$(PREFIX)/include/vramguard.h || exit 1; done
+
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
 clean: ## remove what was built (the Python environment stays)
 	rm -rf $(O) $(BUILD)/libvgcore.a $(BUILD)/libvramguard.so $(BUILD)/vramguard $(BUILD)/sim $(BUILD)/examples $(BUILD)/tests
 
 -include $(shell find $(O) $(BUILD)/tests -name '*.d' 2>/dev/null)
-.PHONY: all lib tool sim examples help clean
+.PHONY: all lib tool sim examples help clean deps demo check gates e2e bench format docs install

@@ -48,10 +48,10 @@ if ! has "torch-$version.dist-info" || ! has 'cuda_toolkit-13.0.2.dist-info' || 
     "${pip[@]}" install --quiet --retries 2 --timeout 20 "${small[@]}" ||
         finish 'no PyPI: pip could not download' 'PyPI cannot be reached; going on without torch (the C and ctypes examples still run)'
     echo "torch: 1 of 3, the small packages: done"
-    "${pip[@]}" install --no-deps "torch==$version" || broken "pip could not install torch==$version"
-    echo "torch: 2 of 3, torch itself: done"
     "${pip[@]}" install "${nvidia[@]}" || broken "pip could not install NVIDIA's libraries"
-    echo "torch: 3 of 3, NVIDIA's libraries: done"
+    echo "torch: 2 of 3, NVIDIA's libraries: done"
+    "${pip[@]}" install --no-deps "torch==$version" || broken "pip could not install torch==$version"
+    echo "torch: 3 of 3, torch itself: done"
 fi
 
 # cuDNN and NCCL are another GB: a toolkit's own are used where there is one, linked to where torch's DT_RPATH looks.
