@@ -101,7 +101,7 @@ install: lib tool sim ## into DESTDIR/PREFIX
 	for header in $(wildcard interpose/vramguard.h); do $(INSTALL) -m 644 $$header $(DESTDIR)$(PREFIX)/include/vramguard.h || exit 1; done
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
 clean: ## remove what was built (the Python environment stays)
 	rm -rf $(O) $(BUILD)/libvgcore.a $(BUILD)/libvramguard.so $(BUILD)/vramguard $(BUILD)/sim $(BUILD)/examples $(BUILD)/tests
 

@@ -1,0 +1,33 @@
+# driver_symbols.py -- every driver symbol that hooks.def names is an export of the driver, by a toolkit's stub library, else by what cuda.h of torch's wheels declares.
+# SPDX-License-Identifier: Apache-2.0
+#
+# FENCES: symbols that only older or newer drivers than that toolkit's export, each with the versions that do.
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import hooks_table
+
+FENCES = {}
+
+stub, headers = hooks_table.stub_library(), hooks_table.header_folder()
+if stub is not None:
+    source = stub
+    listed = subprocess.run(["nm", "-D", "--defined-only", stub], capture_output=True, text=True, check=True).stdout
+    driver = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+elif headers is not None:
+    source = os.path.join(headers, "cuda.h")
+    with open(source) as file:
+        driver = set(re.findall(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(", file.read()))
+else:
+    hooks_table.skip(hooks_table.why_no_headers())
+rows = hooks_table.rows()
+names = [column[0] for macro, column in rows if column[0].startswith("cu") and not column[0].startswith("cuda")]
+names += [column[0] + "_ptsz" for macro, column in rows if macro == "HOOK_STREAM"]
+problems = [f"not in {source}: {name}" for name in names if name not in driver and name not in FENCES]
+problems += [f"two rows: {name}" for name in sorted({name for name in names if names.count(name) > 1})]
+problems += [f"IGNORE without a reason: {column[0]}" for macro, column in rows if macro == "IGNORE" and column[1] == '""']
+print("\n".join(problems) or f"{len(names)} driver symbols of {len(driver)}")
+sys.exit(bool(problems))
