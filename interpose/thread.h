@@ -1,0 +1,35 @@
+/* thread.h -- what the guard keeps per thread.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef VG_THREAD_H
+#define VG_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The last failed allocation of this thread that may still turn out to be final (families.def says who decides). */
+struct vg_pending {
+    bool set;
+    bool counted; /* it was taken as final already: what the framework reports later is the same incident */
+    uint8_t attempts;
+    uint8_t kind;
+    int32_t error;
+    int32_t device;
+    uint32_t api, via, stack, site, context;
+    uint64_t bytes;
+};
+
+struct vg_thread {
+    unsigned depth;         /* > 0: inside a watched call, or inside a call of our own */
+    uint16_t via;           /* hook of the runtime call that is under way */
+    uint32_t id;            /* the kernel's thread id; 0 not asked yet */
+    uint64_t driver_events; /* driver calls entered by this thread */
+    uint64_t context_handle, context_id; /* the last context seen here, so that it is asked for its device once */
+    int32_t context_device;
+    struct vg_pending pending;
+};
+
+extern _Thread_local struct vg_thread vg_thread __attribute__((visibility("hidden")));
+uint32_t vg_thread_id(void);
+
+#endif
