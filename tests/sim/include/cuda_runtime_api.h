@@ -3,7 +3,7 @@
  *
  * Place:      stands in for the toolkit's header of the same name where no toolkit is installed. Same names, struct
  *             layouts and values, so that a program compiles against either; the simulated runtime itself is
- *             compiled against both (tests/unit/test_sim_runtime_abi.c).
+ *             compiled against both (tests/e2e/test_sim_headers.py).
  * Not here:   what the simulation does not do; a program that uses it needs the toolkit's header.
  */
 #ifndef VGSIM_CUDA_RUNTIME_API_H
