@@ -53,6 +53,7 @@ $(BUILD)/vramguard: $(call objs,$(TOOL_SRC)) $(BUILD)/libvgcore.a
 
 # --- the simulated GPU -------------------------------------------------------------------------
 include tests/sim/sim.mk
+include tests/bench/bench.mk
 
 # --- examples ----------------------------------------------------------------------------------
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
@@ -83,7 +84,7 @@ e2e: all ## whole programs under the guard
 	@python3 tools/check/suite.py e2e
 bench: ## the budget, as ratios in one run
 	@bash tools/check/deps.sh bench
-	@$(MAKE) --no-print-directory -s all
+	@$(MAKE) --no-print-directory -s all bench-programs
 	@python3 tests/bench/bench.py
 format: ## clang-format on every C file (tables are laid out by hand)
 	clang-format -i $$(git ls-files '*.c' '*.h')

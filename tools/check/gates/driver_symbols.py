@@ -19,8 +19,10 @@ if stub is not None:
     driver = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
 elif headers is not None:
     source = os.path.join(headers, "cuda.h")
-    with open(source) as file:
-        driver = set(re.findall(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(", file.read()))
+    driver = set()
+    for define in (["-D__CUDA_API_VERSION_INTERNAL"], []):  # all versions of old names; the newest version of every name
+        expanded = subprocess.run(["gcc", "-E", *define, source], capture_output=True, text=True, check=True).stdout
+        driver |= set(re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(", expanded))
 else:
     hooks_table.skip(hooks_table.why_no_headers())
 rows = hooks_table.rows()
