@@ -45,12 +45,41 @@ enum vg_section_id {
 
 struct vg_section {
     uint32_t elem_bytes;
-    uint32_t base_count; /* elements in chunk 0 */
+    uint32_t base_count; /* elements in chunk 0; a power of two */
     _Atomic uint64_t count;
     uint32_t chunk_count;
     uint32_t reserved;
     uint32_t page[VG_CHUNKS_MAX];
 };
+
+/* Elements in chunk k, and in all chunks before it. */
+static inline uint64_t vg_chunk_elements(uint32_t base_count, uint32_t k)
+{
+    return (uint64_t)base_count << (k < VG_CHUNK_DOUBLINGS ? k : VG_CHUNK_DOUBLINGS);
+}
+static inline uint64_t vg_chunk_first(uint32_t base_count, uint32_t k)
+{
+    if (k <= VG_CHUNK_DOUBLINGS) {
+        return (uint64_t)base_count * ((1u << k) - 1);
+    }
+    uint64_t doubling = (1u << VG_CHUNK_DOUBLINGS) - 1;
+    return base_count * (doubling + ((uint64_t)(k - VG_CHUNK_DOUBLINGS) << VG_CHUNK_DOUBLINGS));
+}
+/* The chunk that holds element `index`. */
+static inline uint32_t vg_chunk_of(uint32_t base_count, uint64_t index)
+{
+    uint64_t blocks = index >> __builtin_ctz(base_count);
+    uint64_t doubling = (1u << VG_CHUNK_DOUBLINGS) - 1;
+    if (blocks >= doubling) {
+        return VG_CHUNK_DOUBLINGS + (uint32_t)((blocks - doubling) >> VG_CHUNK_DOUBLINGS);
+    }
+    return 31u - (uint32_t)__builtin_clz((uint32_t)blocks + 1);
+}
+static inline uint64_t vg_chunk_bytes(uint32_t elem_bytes, uint32_t base_count, uint32_t k)
+{
+    uint64_t bytes = elem_bytes * vg_chunk_elements(base_count, k);
+    return (bytes + VG_PAGE - 1) / VG_PAGE * VG_PAGE;
+}
 
 /* A loaded object. Offsets of frames are relative to `bias`, so they equal the addresses in the file on disk. */
 struct vg_module {
@@ -128,10 +157,10 @@ struct vg_device {
     uint64_t peak_bytes[VG_LAYER_COUNT];
     uint64_t peak_epoch[VG_LAYER_COUNT];
     uint64_t block_bytes; /* live blocks, layer torch */
-    uint64_t kind_bytes[16], kind_count[16];
+    uint64_t kind_bytes[16], kind_count[16]; /* by enum vg_kind, blocks too */
     uint64_t alloc_count, free_count; /* layer driver */
     /* The last look at the device: all of one moment, taken after the event of sample_ns. */
-    uint64_t sample_ns, total_bytes, free_bytes;
+    uint64_t sample_ns, total_bytes, free_bytes; /* VG_UNKNOWN until then */
     uint64_t nvml_self_bytes; /* this process as NVML counts it; VG_UNKNOWN */
     uint64_t pool_idle_bytes; /* VG_UNKNOWN: not asked */
     uint64_t sampled_tracked_bytes; /* tracked_bytes at sample_ns */
@@ -145,7 +174,7 @@ struct vg_context {
     uint16_t device; /* index in DEVICES + 1 */
     uint8_t primary, live;
     uint32_t stack; /* of its creation, or of the first allocation in it */
-    uint64_t live_bytes, live_count;
+    uint64_t live_bytes, live_count; /* layer driver, all kinds */
     uint64_t created_ns, ended_ns;
     uint64_t free_fall_bytes; /* fall of free memory across a creation that was seen; VG_UNKNOWN */
 };

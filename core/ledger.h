@@ -8,10 +8,10 @@
 
 #include "core/stacks.h"
 
-/* A futex lock that knows which thread holds it. `self` is any non-zero number that is the thread's own (its id). */
+/* A futex lock that knows which thread holds it. `self` is the thread's id: not 0, below 2^31. Holder and lock are one word, so that there is no
+ * moment at which a signal handler finds it taken by nobody. errno is left alone. */
 struct vg_lock {
-    _Atomic uint32_t word;  /* 0 free, 1 held, 2 held and waited for */
-    _Atomic uint32_t owner; /* 0 nobody */
+    _Atomic uint32_t word; /* 0: free; else the holder, with the top bit where others wait */
 };
 /* VG_OK; VG_BUSY: this thread holds it already (a signal handler came in), or timeout_ns passed (0: no limit). */
 enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns);
@@ -25,6 +25,7 @@ struct vg_ledger {
     struct vg_live_node *live[VG_LAYER_COUNT]; /* uthash: address -> slot; one per layer, since a block and its segment may start at one address */
     struct vg_live_node *spare_nodes;
     struct vg_site_node *sites; /* uthash: (stack, api, kind, device) -> site */
+    uint32_t last_context;      /* index + 1 of the context found last */
     uint64_t free_slot;         /* index + 1 of the first free slot; chained through `addr` */
 };
 
@@ -32,9 +33,10 @@ struct vg_ledger {
 void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
 
 /* One event. Fills event->site, and event->saved at a FREE.
- *   ALLOC        VG_OK · VG_FULL (counted, not listed) · VG_DUPLICATE (the old one is ended first, counted in duplicate_count)
+ *   ALLOC        VG_OK · VG_FULL (not listed: unlisted_count) · VG_DUPLICATE (the old one is ended first, counted in duplicate_count)
  *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver only)
- *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count); never raises a peak or alloc_count
+ *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count). No allocation: alloc_count stays, and a
+ *                peak rises only where other allocations came in between
  *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack); again with the same id: VG_DUPLICATE, nothing changes
  *   CTX_DESTROY, CTX_RESET   the context context_id ends and with it every allocation in it (each counts as a free); VG_NOT_FOUND.
  *                After the driver's success: a destroy that fails ends nothing, and no address comes back before it returned

@@ -34,6 +34,9 @@ uint64_t vg_record_count(const struct vg_record *record, enum vg_section_id sect
 void *vg_record_reserve(struct vg_record *record, enum vg_section_id section, uint32_t n, uint64_t *index_out);
 /* Counts what was reserved last: from here on readers see it. */
 void vg_record_publish(struct vg_record *record, enum vg_section_id section, uint64_t end_index);
+/* Around every change of sites, slots, devices and contexts: seq is odd and the intent is set in between, so that readers know. */
+void vg_record_begin(struct vg_record *record, uint64_t intent);
+void vg_record_end(struct vg_record *record);
 /* Copies the used part to a new memfd (rewound). VG_IO with errno. The caller holds the ledger lock. */
 enum vg_status vg_record_copy(const struct vg_record *record, int *fd_out);
 

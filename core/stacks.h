@@ -17,7 +17,8 @@ struct vg_stacks {
     struct vg_stack_node *stacks;
 };
 
-/* Strings longer than 4000 bytes are cut (cmdline: 32 KiB, through the same call with cut = false). */
+/* Ends at a NUL; what is longer than VG_STRING_MAX is cut between two characters of UTF-8. */
+enum { VG_STRING_MAX = 32 * 1024 };
 uint32_t vg_strings_intern(struct vg_stacks *stacks, const char *text, size_t length);
 uint32_t vg_strings_intern_z(struct vg_stacks *stacks, const char *text); /* NULL and "" give 0 */
 

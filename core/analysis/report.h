@@ -22,6 +22,8 @@ const char *vg_verdict_key(enum vg_verdict_class verdict);
 struct vg_library_bytes {
     const char *library; /* base name; "unknown" where no stack tells */
     uint64_t bytes;
+    uint64_t
+        framework_bytes; /* the part of them that a caching allocator of the framework holds as segments */
 };
 
 /* What a caching allocator holds on a device. */
@@ -48,6 +50,7 @@ struct vg_report_device {
     const char *free_source;          /* "cuMemGetInfo", "nvml" or NULL */
     double free_age_seconds;          /* the last look, before the last event; 0 at an incident */
     uint64_t tracked_bytes, peak_bytes, alloc_count, free_count, pool_idle_bytes;
+    uint32_t kinds_used; /* bit k: enum vg_kind k has had allocations here */
     struct vg_library_bytes *libraries;
     unsigned library_count;
     bool has_framework;
@@ -65,6 +68,8 @@ struct vg_report_site {
     uint32_t id; /* index + 1 in SITES: the `id` of the report */
     const char *library;
     uint64_t at_peak_bytes;
+    bool
+        segment; /* driver memory asked for by the framework's caching allocator: its blocks have sites of their own */
 };
 
 struct vg_evidence {
@@ -74,17 +79,27 @@ struct vg_evidence {
     bool exact; /* bytes below are the value */
     uint64_t bytes;
     const char *unit; /* "bytes", "percent", "seconds", NULL */
+    uint32_t
+        site; /* id of the site that the text ends with (its place is known to the renderer); 0 none */
 };
 struct vg_advice {
-    const char *action; /* short key, from advice.def */
-    uint64_t gain_bytes;
+    const char *action;  /* short key, from advice.def */
+    uint64_t gain_bytes; /* VG_UNKNOWN */
     char *text;
+    uint32_t site; /* as in struct vg_evidence */
 };
 
 struct vg_report {
     const struct vg_view *view;
     enum vg_incident_kind kind;
-    const struct vg_incident *failure; /* NULL: none in this report */
+    const struct vg_incident *failure;  /* NULL: none in this report */
+    const struct vg_incident *incident; /* what the report is about; NULL: the state as it is */
+    const struct vg_report_device
+        *failure_device; /* NULL: unknown, or host memory without a context */
+    const char *failure_library, *failure_name; /* who asked; the error's name or NULL */
+    uint64_t
+        request_bytes; /* what the caller wanted: the framework's figure where there is one; VG_UNKNOWN */
+    uint64_t time_ns; /* the moment of the report, since the start of the record */
     double uptime;
     struct vg_report_device *devices;
     unsigned device_count;
@@ -101,22 +116,49 @@ struct vg_report {
     } verdict;
     char **notes; /* hooks.notes[] */
     unsigned note_count;
-    bool alive; /* set by the tool */
+    bool alive;            /* set by the tool */
+    uint64_t pinned_bytes; /* host memory of kind pinned */
+    uint64_t contexts_live, contexts_created;
+    const char **site_libraries;    /* by index in SITES; NULL where the site is not in `sites` */
+    struct vg_report_piece *pieces; /* the report's own store */
 };
 
 struct vg_report_request {
-    uint32_t incident; /* index + 1 in INCIDENTS of the view; 0: the state as it is (exit or snapshot) */
+    uint32_t
+        incident; /* index + 1 in INCIDENTS of the view; 0: the state as it is (exit or snapshot) */
     bool alive;
+    uint64_t
+        now_ns; /* since the start of the record, where alive; 0: the last event is the moment of the report */
 };
 
 /* Runs every analysis. VG_OK or VG_INVALID (no such incident). Aborts only where malloc fails. */
-enum vg_status vg_report_build(const struct vg_view *view, const struct vg_report_request *request, struct vg_report *out);
+enum vg_status vg_report_build(const struct vg_view *view, const struct vg_report_request *request,
+                               struct vg_report *out);
 void vg_report_free(struct vg_report *report);
 
-/* For analyses. */
-struct vg_evidence *vg_report_evidence(struct vg_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void vg_report_note(struct vg_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The module that owns a stack: the innermost native frame that is neither the driver, a CUDA runtime nor the guard; base name. */
+/* For analyses. The store lives as long as the report; memory from it is zeroed. */
+void *vg_report_alloc(struct vg_report *report, size_t count, size_t size);
+/* Room for one more element behind `count`: the array or its copy, twice as large. */
+void *vg_report_grow(struct vg_report *report, void *array, size_t count, size_t size);
+char *vg_report_format(struct vg_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The result is valid until the next line of evidence. */
+struct vg_evidence *vg_report_evidence(struct vg_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void vg_report_note(struct vg_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The module that owns a stack: the innermost native frame that is not plumbing; base name; "unknown" where there is none. */
 const char *vg_report_library(const struct vg_view *view, uint32_t stack);
+/* A module that allocates for others: the driver, a CUDA runtime, the guard, or Python's bridge to C. */
+bool vg_report_is_plumbing(const char *module_path);
+/* Does a native frame of this stack lie in a module whose base name starts so? */
+bool vg_report_stack_has(const struct vg_view *view, uint32_t stack, const char *module_prefix);
+
+/* "512.0 MiB"; bytes below 1 KiB exact. Returns `buffer`. */
+enum { VG_BYTES_TEXT_MAX = 32 };
+const char *vg_bytes_text(char buffer[VG_BYTES_TEXT_MAX], uint64_t bytes);
+/* The driver's name of an error code, or NULL. */
+const char *vg_error_name(int32_t code);
 
 #endif

@@ -1,0 +1,555 @@
+/* ledger.c -- which device bytes are live, who owns them, and the peaks.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:      gate -> ledger -> record -> analyses. Changed only by vg_ledger_apply(); everyone else sees it const.
+ * Holds:      slots are the truth: a slot changes first, its counters after it, all of it between vg_record_begin() and _end(), so that
+ *             a reader of a half applied event makes the counters again from the slots. See vg_ledger_check().
+ * Threads:    the caller holds the ledger lock; nothing here blocks, allocates from libc or logs.
+ * Not here:   policy, names, file layout (record.c).
+ */
+#include "core/ledger.h"
+
+#include "core/index.h"
+
+struct vg_live_node {
+    uint64_t addr;
+    union {
+        uint64_t slot; /* index + 1 */
+        struct vg_live_node *next_spare;
+    };
+    UT_hash_handle hh;
+};
+
+struct vg_site_node {
+    uint32_t site;     /* index + 1 */
+    UT_hash_handle hh; /* the key is the first SITE_KEY bytes of the site in the record */
+};
+
+enum { SITE_KEY = offsetof(struct vg_site, fail_count) };
+enum { INDEX16_MAX = UINT16_MAX - 1 };
+
+/* Keeps stores in this order for whoever reads after a SIGKILL: a killed thread has made a prefix of them. */
+static inline void in_order(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record)
+{
+    ledger->record = record;
+    ledger->arena = (struct vg_arena){0};
+    ledger->stacks = (struct vg_stacks){.record = record, .arena = &ledger->arena};
+    for (int layer = 0; layer < VG_LAYER_COUNT; layer++) {
+        ledger->live[layer] = NULL;
+    }
+    ledger->spare_nodes = NULL;
+    ledger->sites = NULL;
+    ledger->last_context = 0;
+    ledger->free_slot = 0;
+}
+
+/* --- devices, contexts, sites ------------------------------------------------------------------- */
+
+static struct vg_device *device_at(const struct vg_ledger *ledger, uint32_t device)
+{
+    return device ? vg_record_at(ledger->record, VG_SEC_DEVICES, device - 1) : NULL;
+}
+
+static struct vg_context *context_at(const struct vg_ledger *ledger, uint32_t context)
+{
+    return context ? vg_record_at(ledger->record, VG_SEC_CONTEXTS, context - 1) : NULL;
+}
+
+static struct vg_site *site_at(const struct vg_ledger *ledger, uint32_t site)
+{
+    return site ? vg_record_at(ledger->record, VG_SEC_SITES, site - 1) : NULL;
+}
+
+static struct vg_slot *slot_at(const struct vg_ledger *ledger, uint64_t slot)
+{
+    return slot ? vg_record_at(ledger->record, VG_SEC_SLOTS, slot - 1) : NULL;
+}
+
+uint32_t vg_ledger_device(struct vg_ledger *ledger, int32_t ordinal)
+{
+    uint64_t count = vg_record_count(ledger->record, VG_SEC_DEVICES), index;
+    if (ordinal < 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (device_at(ledger, i + 1)->ordinal == ordinal) {
+            return i + 1;
+        }
+    }
+    struct vg_device *device = count < VG_DEVICES_MAX
+                                   ? vg_record_reserve(ledger->record, VG_SEC_DEVICES, 1, &index)
+                                   : NULL;
+    if (!device) {
+        return 0;
+    }
+    device->ordinal = ordinal;
+    device->total_bytes = device->free_bytes = VG_UNKNOWN;
+    device->nvml_self_bytes = device->pool_idle_bytes = VG_UNKNOWN;
+    vg_record_publish(ledger->record, VG_SEC_DEVICES, index + 1);
+    return (uint32_t)index + 1;
+}
+
+uint32_t vg_ledger_context(const struct vg_ledger *ledger, uint64_t context_id)
+{
+    const struct vg_context *context = context_at(ledger, ledger->last_context);
+    if (!context_id) {
+        return 0;
+    }
+    if (context && context->id == context_id && context->live) {
+        return ledger->last_context;
+    }
+    for (uint64_t i = vg_record_count(ledger->record, VG_SEC_CONTEXTS); i > 0; i--) {
+        context = context_at(ledger, (uint32_t)i);
+        if (context->id == context_id && context->live) {
+            return (uint32_t)i;
+        }
+    }
+    return 0;
+}
+
+static uint32_t make_context(struct vg_ledger *ledger, const struct vg_event *event,
+                             uint32_t device)
+{
+    uint64_t index;
+    if (vg_record_count(ledger->record, VG_SEC_CONTEXTS) >= INDEX16_MAX) {
+        ledger->record->header->saturated |= VG_SAT_OTHER;
+        return 0;
+    }
+    struct vg_context *context = vg_record_reserve(ledger->record, VG_SEC_CONTEXTS, 1, &index);
+    if (!context) {
+        return 0;
+    }
+    context->id = event->context_id;
+    context->handle = event->handle;
+    context->device = (uint16_t)device;
+    context->primary = event->primary;
+    context->live = 1;
+    context->stack = event->stack;
+    context->created_ns = event->time_ns;
+    context->free_fall_bytes = VG_UNKNOWN;
+    vg_record_publish(ledger->record, VG_SEC_CONTEXTS, index + 1);
+    ledger->last_context = (uint32_t)index + 1;
+    return ledger->last_context;
+}
+
+/* The context of an allocation: one that nobody saw being created begins with its first allocation. */
+static uint32_t context_of(struct vg_ledger *ledger, const struct vg_event *event, uint32_t device)
+{
+    uint32_t context = vg_ledger_context(ledger, event->context_id);
+    if (context) {
+        ledger->last_context = context;
+    } else if (event->context_id) {
+        context = make_context(ledger, event, device);
+    }
+    return context;
+}
+
+static uint32_t intern_site(struct vg_ledger *ledger, const struct vg_site *wanted)
+{
+    struct vg_arena *index_arena = &ledger->arena;
+    struct vg_site_node *node = NULL;
+    HASH_FIND(hh, ledger->sites, wanted, SITE_KEY, node);
+    if (node) {
+        return node->site;
+    }
+    uint64_t index;
+    struct vg_site *site = vg_record_reserve(ledger->record, VG_SEC_SITES, 1, &index);
+    node = site ? vg_arena_alloc(index_arena, sizeof *node) : NULL;
+    if (!node) {
+        ledger->record->header->saturated |= VG_SAT_SITES;
+        return 0;
+    }
+    *site = *wanted;
+    node->site = (uint32_t)index + 1;
+    HASH_ADD_KEYPTR(hh, ledger->sites, site, SITE_KEY, node);
+    if (!node->hh.tbl) {
+        vg_arena_free(index_arena, node, sizeof *node);
+        ledger->record->header->saturated |= VG_SAT_SITES;
+        return 0;
+    }
+    vg_record_publish(ledger->record, VG_SEC_SITES, index + 1);
+    return node->site;
+}
+
+uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind,
+                        int32_t device)
+{
+    struct vg_site wanted = {.stack = stack,
+                             .api = api,
+                             .device = (uint16_t)vg_ledger_device(ledger, device),
+                             .kind = kind,
+                             .layer = (uint8_t)vg_kind_layer(kind)};
+    return intern_site(ledger, &wanted);
+}
+
+/* --- slots and their index ---------------------------------------------------------------------- */
+
+static uint64_t next_slot(const struct vg_ledger *ledger)
+{
+    return ledger->free_slot ? ledger->free_slot
+                             : vg_record_count(ledger->record, VG_SEC_SLOTS) + 1;
+}
+
+static uint64_t take_slot(struct vg_ledger *ledger)
+{
+    uint64_t slot = ledger->free_slot, index;
+    if (slot) {
+        ledger->free_slot = slot_at(ledger, slot)->addr;
+        return slot;
+    }
+    if (!vg_record_reserve(ledger->record, VG_SEC_SLOTS, 1, &index)) {
+        return 0;
+    }
+    vg_record_publish(ledger->record, VG_SEC_SLOTS, index + 1);
+    return index + 1;
+}
+
+static void give_slot(struct vg_ledger *ledger, uint64_t slot)
+{
+    struct vg_slot *at = slot_at(ledger, slot);
+    __atomic_store_n(&at->kind, VG_KIND_NONE, __ATOMIC_RELAXED);
+    in_order();
+    at->addr = ledger->free_slot;
+    ledger->free_slot = slot;
+}
+
+static struct vg_live_node *find_live(const struct vg_ledger *ledger, enum vg_layer layer,
+                                      uint64_t addr)
+{
+    struct vg_live_node *node = NULL;
+    HASH_FIND(hh, ledger->live[layer], &addr, sizeof addr, node);
+    return node;
+}
+
+static bool index_slot(struct vg_ledger *ledger, enum vg_layer layer, uint64_t addr, uint64_t slot)
+{
+    struct vg_arena *index_arena = &ledger->arena;
+    struct vg_live_node *node = ledger->spare_nodes;
+    if (node) {
+        ledger->spare_nodes = node->next_spare;
+    } else {
+        node = vg_arena_alloc(index_arena, sizeof *node);
+    }
+    if (!node) {
+        return false;
+    }
+    node->addr = addr;
+    node->slot = slot;
+    HASH_ADD(hh, ledger->live[layer], addr, sizeof node->addr, node);
+    if (!node->hh.tbl) {
+        node->next_spare = ledger->spare_nodes;
+        ledger->spare_nodes = node;
+        return false;
+    }
+    return true;
+}
+
+static void unindex(struct vg_ledger *ledger, enum vg_layer layer, struct vg_live_node *node)
+{
+    struct vg_arena *index_arena = &ledger->arena;
+    HASH_DELETE(hh, ledger->live[layer], node);
+    node->next_spare = ledger->spare_nodes;
+    ledger->spare_nodes = node;
+}
+
+const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer,
+                                     uint64_t addr)
+{
+    const struct vg_live_node *node = find_live(ledger, layer, addr);
+    return node ? slot_at(ledger, node->slot) : NULL;
+}
+
+/* --- counters ----------------------------------------------------------------------------------- */
+
+/* A slot says its device through its site, or where the sites are full, through its context. */
+static uint32_t device_of(const struct vg_ledger *ledger, const struct vg_slot *slot)
+{
+    const struct vg_site *site = site_at(ledger, slot->site);
+    const struct vg_context *context = context_at(ledger, slot->context);
+    return site ? site->device : context ? context->device : 0;
+}
+
+/* Before the live bytes of a site change: what they were at the device's last peak is still what they are now, if it was not kept yet. */
+static void keep_at_peak(struct vg_site *site, const struct vg_device *device)
+{
+    uint64_t epoch = device->peak_epoch[site->layer];
+    if (site->peak_epoch != epoch) {
+        site->at_peak_bytes = site->live_bytes;
+        in_order();
+        site->peak_epoch = epoch;
+        in_order();
+    }
+}
+
+static void raise_peak(struct vg_device *device, enum vg_layer layer, uint64_t live_bytes)
+{
+    if (live_bytes > device->peak_bytes[layer]) {
+        device->peak_bytes[layer] = live_bytes;
+        device->peak_epoch[layer]++;
+    }
+}
+
+static void count_in_device(struct vg_device *device, const struct vg_slot *slot, uint64_t bytes,
+                            uint64_t one)
+{
+    device->kind_bytes[slot->kind] += bytes;
+    device->kind_count[slot->kind] += one;
+    if (vg_kind_occupies(slot->kind)) {
+        device->tracked_bytes += bytes;
+        raise_peak(device, VG_LAYER_DRIVER, device->tracked_bytes);
+    } else if (vg_kind_layer(slot->kind) == VG_LAYER_TORCH) {
+        device->block_bytes += bytes;
+        raise_peak(device, VG_LAYER_TORCH, device->block_bytes);
+    }
+}
+
+enum change { LIVE, ENDED };
+
+/* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes away. */
+static void count_live(struct vg_ledger *ledger, const struct vg_slot *slot, enum change change)
+{
+    uint64_t bytes = change == LIVE ? slot->bytes : 0 - slot->bytes;
+    uint64_t one = change == LIVE ? 1 : UINT64_MAX;
+    struct vg_site *site = site_at(ledger, slot->site);
+    struct vg_device *device = device_at(ledger, device_of(ledger, slot));
+    struct vg_context *context = context_at(ledger, slot->context);
+    if (site) {
+        if (device) {
+            keep_at_peak(site, device);
+        }
+        site->live_bytes += bytes;
+        site->live_count += one;
+        if (site->live_bytes > site->peak_live_bytes) {
+            site->peak_live_bytes = site->live_bytes;
+        }
+    }
+    if (context && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
+        context->live_bytes += bytes;
+        context->live_count += one;
+    }
+    if (device) {
+        count_in_device(device, slot, bytes, one);
+    }
+}
+
+/* How often something was allocated or freed; `one` is UINT64_MAX where a free is taken back. */
+static void count_calls(struct vg_ledger *ledger, const struct vg_slot *slot, enum change change,
+                        uint64_t one, uint64_t time_ns)
+{
+    struct vg_site *site = site_at(ledger, slot->site);
+    struct vg_device *device = device_at(ledger, device_of(ledger, slot));
+    if (site) {
+        *(change == LIVE ? &site->alloc_count : &site->free_count) += one;
+        site->first_ns = site->first_ns ? site->first_ns : time_ns;
+        site->last_ns = time_ns;
+    }
+    if (device && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
+        *(change == LIVE ? &device->alloc_count : &device->free_count) += one;
+    }
+}
+
+/* --- the operations ----------------------------------------------------------------------------- */
+
+static bool list(struct vg_ledger *ledger, const struct vg_slot *wanted)
+{
+    uint64_t slot = take_slot(ledger);
+    if (slot && !index_slot(ledger, vg_kind_layer(wanted->kind), wanted->addr, slot)) {
+        give_slot(ledger, slot);
+        slot = 0;
+    }
+    if (!slot) {
+        struct vg_header *header = ledger->record->header;
+        header->saturated |= VG_SAT_SLOTS;
+        header->unlisted_count++;
+        header->unlisted_bytes += wanted->bytes;
+        return false;
+    }
+    struct vg_slot *at = slot_at(ledger, slot);
+    struct vg_slot quiet = *wanted;
+    quiet.kind = VG_KIND_NONE;
+    *at = quiet;
+    in_order();
+    __atomic_store_n(&at->kind, wanted->kind, __ATOMIC_RELEASE);
+    in_order();
+    count_live(ledger, at, LIVE);
+    return true;
+}
+
+/* Takes a live slot out, wherever it counts. */
+static struct vg_slot end(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
+{
+    struct vg_slot was = *slot_at(ledger, slot);
+    enum vg_layer layer = vg_kind_layer(was.kind);
+    struct vg_live_node *node = find_live(ledger, layer, was.addr);
+    give_slot(ledger, slot);
+    in_order();
+    if (node) {
+        unindex(ledger, layer, node);
+    }
+    count_live(ledger, &was, ENDED);
+    count_calls(ledger, &was, ENDED, 1, time_ns);
+    return was;
+}
+
+static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out)
+{
+    uint32_t device = vg_ledger_device(ledger, event->device);
+    uint32_t context = context_of(ledger, event, device);
+    if (!device && context) {
+        device = context_at(ledger, context)->device;
+    }
+    struct vg_site wanted = {.stack = event->stack,
+                             .api = event->api,
+                             .device = (uint16_t)device,
+                             .kind = event->kind,
+                             .layer = (uint8_t)vg_kind_layer(event->kind)};
+    event->site = intern_site(ledger, &wanted);
+    *slot_out = (struct vg_slot){.addr = event->addr,
+                                 .bytes = event->bytes,
+                                 .stream = event->stream,
+                                 .site = event->site,
+                                 .time_ms = (uint32_t)(event->time_ns / 1000000u),
+                                 .thread = event->thread,
+                                 .context = (uint16_t)context,
+                                 .kind = event->kind,
+                                 .flags = event->flags};
+    return device_of(ledger, slot_out) == device;
+}
+
+static enum vg_status apply_alloc(struct vg_ledger *ledger, struct vg_event *event)
+{
+    struct vg_header *header = ledger->record->header;
+    enum vg_status status = VG_OK;
+    struct vg_slot slot;
+    const struct vg_live_node *old = find_live(ledger, vg_kind_layer(event->kind), event->addr);
+    if (old) {
+        end(ledger, old->slot, event->time_ns);
+        header->duplicate_count++;
+        status = VG_DUPLICATE;
+    }
+    if (!fill_slot(ledger, event, &slot)) {
+        header->unlisted_count++;
+        header->unlisted_bytes += event->bytes;
+        return VG_FULL;
+    }
+    if (!list(ledger, &slot)) {
+        return VG_FULL;
+    }
+    count_calls(ledger, &slot, LIVE, 1, event->time_ns);
+    return status;
+}
+
+static enum vg_layer layer_of(const struct vg_event *event)
+{
+    if (event->kind != VG_KIND_NONE) {
+        return vg_kind_layer(event->kind);
+    }
+    return event->layer < VG_LAYER_COUNT ? event->layer : VG_LAYER_DRIVER;
+}
+
+static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *event)
+{
+    const struct vg_live_node *node = find_live(ledger, layer_of(event), event->addr);
+    if (!node) {
+        if (layer_of(event) == VG_LAYER_DRIVER) {
+            ledger->record->header->unknown_free_count++;
+        }
+        return VG_NOT_FOUND;
+    }
+    event->saved = end(ledger, node->slot, event->time_ns);
+    event->site = event->saved.site;
+    return VG_OK;
+}
+
+static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *event)
+{
+    const struct vg_slot *saved = &event->saved;
+    ledger->record->header->failed_free_count++;
+    if (saved->kind == VG_KIND_NONE || saved->kind >= VG_KIND_COUNT) {
+        return VG_NOT_FOUND;
+    }
+    if (find_live(ledger, vg_kind_layer(saved->kind), saved->addr)) {
+        return VG_DUPLICATE;
+    }
+    if (!list(ledger, saved)) {
+        return VG_FULL;
+    }
+    event->site = saved->site;
+    count_calls(ledger, saved, ENDED, UINT64_MAX, event->time_ns);
+    return VG_OK;
+}
+
+static enum vg_status apply_context_create(struct vg_ledger *ledger, const struct vg_event *event)
+{
+    if (!event->context_id) {
+        return VG_INVALID;
+    }
+    if (vg_ledger_context(ledger, event->context_id)) {
+        return VG_DUPLICATE;
+    }
+    uint32_t device = vg_ledger_device(ledger, event->device);
+    return make_context(ledger, event, device) ? VG_OK : VG_FULL;
+}
+
+static enum vg_status apply_context_end(struct vg_ledger *ledger, const struct vg_event *event)
+{
+    uint32_t context = vg_ledger_context(ledger, event->context_id);
+    if (!context) {
+        return VG_NOT_FOUND;
+    }
+    uint64_t count = vg_record_count(ledger->record, VG_SEC_SLOTS);
+    for (uint64_t slot = 1; slot <= count; slot++) {
+        const struct vg_slot *at = slot_at(ledger, slot);
+        if (at->kind != VG_KIND_NONE && at->context == context) {
+            end(ledger, slot, event->time_ns);
+        }
+    }
+    context_at(ledger, context)->live = 0;
+    context_at(ledger, context)->ended_ns = event->time_ns;
+    return VG_OK;
+}
+
+static enum vg_status apply(struct vg_ledger *ledger, struct vg_event *event)
+{
+    switch ((enum vg_op)event->op) {
+    case VG_OP_ALLOC:
+        return apply_alloc(ledger, event);
+    case VG_OP_FREE:
+        return apply_free(ledger, event);
+    case VG_OP_RESTORE:
+        return apply_restore(ledger, event);
+    case VG_OP_CTX_CREATE:
+        return apply_context_create(ledger, event);
+    case VG_OP_CTX_DESTROY:
+    case VG_OP_CTX_RESET:
+        return apply_context_end(ledger, event);
+    case VG_OP_NONE:
+    case VG_OP_COUNT:
+        break;
+    }
+    return VG_INVALID;
+}
+
+enum vg_status vg_ledger_apply(struct vg_ledger *ledger, struct vg_event *event)
+{
+    struct vg_header *header = ledger->record->header;
+    event->site = 0;
+    if (event->op != VG_OP_RESTORE) {
+        event->saved = (struct vg_slot){0};
+    }
+    if (event->kind >= VG_KIND_COUNT || event->op >= VG_OP_COUNT ||
+        (event->op == VG_OP_ALLOC && event->kind == VG_KIND_NONE)) {
+        return VG_INVALID;
+    }
+    vg_record_begin(ledger->record, vg_intent((uint32_t)next_slot(ledger), event->op));
+    header->event_count++;
+    header->last_event_ns = event->time_ns;
+    enum vg_status status = apply(ledger, event);
+    vg_record_end(ledger->record);
+    return status;
+}
