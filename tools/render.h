@@ -34,11 +34,17 @@ const struct vg_renderer *vg_renderer_find(const char *name);
 
 /* Shared by renderers. */
 
-/* Valid UTF-8 without control characters: each bad byte becomes U+FFFD in JSON (replacement "\xef\xbf\xbd") or '?' in text. malloc'd. */
-char *vg_render_clean(const char *text, const char *replacement, bool keep_control);
-/* The frames of a stack that tell a reader where it is: the innermost one, then the program's own, at most three, as "train.py:88 forward  <- ...". malloc'd;
- * the library where no frame has a name. */
-char *vg_render_place(const struct vg_report *report, struct vg_symbols *symbols, uint32_t stack, unsigned width);
+/* Valid UTF-8: each bad byte becomes `bad`. Without keep_control control characters too, so that a name cannot drive a terminal. malloc'd. */
+char *vg_render_clean(const char *text, const char *bad, bool keep_control);
+/* Where a stack is, for people: the innermost frame, then the program's own, at most three: "model.py:57 attention  <- train.py:88 main". Python frames
+ * where there are any, else native ones without driver, runtime and start-up code; else the library. malloc'd, clean. */
+char *vg_render_place(const struct vg_report *report, struct vg_symbols *symbols, uint32_t stack);
 const char *vg_render_base_name(const char *path);
+/* "oom", "exit", ... */
+const char *vg_render_kind(const struct vg_report *report);
+
+/* Numbers of a table that add up as they are shown: parts[i] / unit rounded so that the shown ones sum to total / unit, rounded. All in `unit`s; parts
+ * may be negative and must sum to total. */
+void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit, int64_t *shown_out, int64_t *total_out);
 
 #endif

@@ -121,9 +121,9 @@ static double rule_host_memory(const struct vg_facts *facts)
 {
     if (!facts->host)
         return 0;
-    return facts->available_bytes != VG_UNKNOWN && facts->asked_bytes > facts->available_bytes
-               ? 0.95
-               : 0.8;
+    bool too_much = facts->asked_bytes != VG_UNKNOWN && facts->available_bytes != VG_UNKNOWN &&
+                    facts->asked_bytes > facts->available_bytes;
+    return too_much ? 0.95 : 0.8;
 }
 
 /* The device is all but empty and the request fits: a count of objects or a session limit, not bytes. */
@@ -181,8 +181,9 @@ static void describe_state(struct vg_report *report)
         report->verdict.summary = vg_report_format(report, "no device memory was seen");
     else
         report->verdict.summary = vg_report_format(
-            report, "nothing failed here; %s live%s, peak %s on one GPU", vg_bytes_text(now, live),
-            report->kind == VG_INCIDENT_EXIT ? " at the end" : "", vg_bytes_text(most, peak));
+            report, "no failure in this report: %s live%s, peak %s on one GPU",
+            vg_bytes_text(now, live), report->kind == VG_INCIDENT_EXIT ? " at the end" : "",
+            vg_bytes_text(most, peak));
 }
 
 void vg_analysis_verdict(struct vg_report *report)
