@@ -13,14 +13,16 @@
 #include "tools/symbolize.h"
 
 struct vg_render_options {
-    const char *json_path;   /* the JSON report that was written; NULL none */
-    const char *record_path; /* the record or the incident's file; NULL none (it lives in memory only) */
+    const char *json_path; /* the JSON report that was written; NULL none */
+    const char
+        *record_path; /* the record or the incident's file; NULL none (it lives in memory only) */
     bool color;
     unsigned width; /* columns of the text; 0: 100 */
 };
 
 /* 0, or -1 where the stream failed. What is written arrives in `out` in one piece: give it a memory stream to write it with one write(2). */
-typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symbols, const struct vg_render_options *options, FILE *out);
+typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symbols,
+                         const struct vg_render_options *options, FILE *out);
 
 struct vg_renderer {
     const char *name, *help;
@@ -45,6 +47,7 @@ const char *vg_render_kind(const struct vg_report *report);
 
 /* Numbers of a table that add up as they are shown: parts[i] / unit rounded so that the shown ones sum to total / unit, rounded. All in `unit`s; parts
  * may be negative and must sum to total. */
-void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit, int64_t *shown_out, int64_t *total_out);
+void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit,
+                      int64_t *shown_out, int64_t *total_out);
 
 #endif

@@ -1,0 +1,294 @@
+/* render_text.c -- the report for people: what happened, the verdict, the balance, the largest sites, what to do.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Holds:      one block of at most about 40 lines that starts and ends with a line "VRAMGuard: ..."; written in one piece.
+ *             Names from the record can not drive a terminal: control characters are replaced.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/render_text.h"
+
+enum { WIDTH_DEFAULT = 100, SITES_MAX = 6, ADVICE_MAX = 4, EVIDENCE_MAX = 4, NOTES_MAX = 3 };
+
+void vg_text_wrapped(FILE *out, const char *lead, const char *text, unsigned width)
+{
+    size_t indent = strlen(lead), at = indent;
+    fputs(lead, out);
+    bool first = true;
+    for (const char *word = text; *word;) {
+        size_t length = strcspn(word, " ");
+        if (!first && at + 1 + length > width) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        fprintf(out, "%s%.*s", first ? "" : " ", (int)length, word);
+        at += length + !first;
+        first = false;
+        word += length;
+        word += strspn(word, " ");
+    }
+    fputc('\n', out);
+}
+
+static void clean_into(char *to, size_t size, const char *text)
+{
+    char *clean = vg_render_clean(text, "?", false);
+    snprintf(to, size, "%s", clean);
+    free(clean);
+}
+
+/* "python train.py": base name of the program, then its arguments, cut. */
+static void command_text(const struct vg_report *report, char *to, size_t size)
+{
+    const char *line = vg_view_string(report->view, report->view->header->cmdline);
+    if (!*line)
+        line = vg_view_string(report->view, report->view->header->exe);
+    size_t first = strcspn(line, "\x1f");
+    char *copy = strdup(line);
+    if (!copy)
+        abort();
+    for (char *at = copy; *at; at++)
+        if (*at == '\x1f')
+            *at = ' ';
+    copy[first] = 0;
+    const char *name = vg_render_base_name(copy);
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s%s%s", name, line[first] ? " " : "",
+             line[first] ? copy + first + 1 : "");
+    free(copy);
+    if (strlen(whole) > 44)
+        snprintf(whole + 41, sizeof whole - 41, "...");
+    clean_into(to, size, whole);
+}
+
+static const char *duration_text(char *to, size_t size, double seconds)
+{
+    uint64_t whole = seconds > 0 ? (uint64_t)seconds : 0;
+    if (whole >= 86400)
+        snprintf(to, size, "%" PRIu64 " d %" PRIu64 " h", whole / 86400, whole % 86400 / 3600);
+    else if (whole >= 3600)
+        snprintf(to, size, "%" PRIu64 " h %" PRIu64 " min", whole / 3600, whole % 3600 / 60);
+    else if (whole >= 60)
+        snprintf(to, size, "%" PRIu64 " min %" PRIu64 " s", whole / 60, whole % 60);
+    else
+        snprintf(to, size, "%.1f s", seconds > 0 ? seconds : 0);
+    return to;
+}
+
+static void print_failure_head(FILE *out, const struct vg_report *report)
+{
+    const struct vg_incident *failure = report->failure;
+    const struct vg_report_device *device = report->failure_device;
+    if (failure->error == 2 || failure->error == 0)
+        fputs("VRAMGuard: out of memory", out);
+    else if (report->failure_name)
+        fprintf(out, "VRAMGuard: %s", report->failure_name);
+    else
+        fprintf(out, "VRAMGuard: error %d", (int)failure->error);
+    if (device)
+        fprintf(out, " on GPU %d", (int)device->ordinal);
+    if (failure->outcome == VG_OUTCOME_RECOVERED)
+        fputs(", saved by a retry,", out);
+}
+
+static void print_head(FILE *out, const struct vg_report *report)
+{
+    const struct vg_header *header = report->view->header;
+    char command[128], after[48];
+    command_text(report, command, sizeof command);
+    duration_text(after, sizeof after, report->uptime);
+    if (report->failure) {
+        print_failure_head(out, report);
+        fprintf(out, " after %s (pid %u, %s)\n", after, header->pid, command);
+    } else if (report->kind == VG_INCIDENT_SNAPSHOT) {
+        fprintf(out, "VRAMGuard: pid %u (%s) after %s\n", header->pid, command, after);
+    } else if (report->kind == VG_INCIDENT_WARNING) {
+        fprintf(out, "VRAMGuard: warning after %s (pid %u, %s)\n", after, header->pid, command);
+    } else if (header->ended == VG_ENDED_CODE) {
+        fprintf(out, "VRAMGuard: pid %u (%s) ended with status %u after %s\n", header->pid, command,
+                header->exit_status, after);
+    } else if (header->ended == VG_ENDED_NO) {
+        fprintf(out, "VRAMGuard: pid %u (%s) was killed or crashed; its last event came after %s\n",
+                header->pid, command, after);
+    } else {
+        fprintf(out, "VRAMGuard: pid %u (%s) ended after %s\n", header->pid, command, after);
+    }
+}
+
+static const char *requester(const struct vg_report *report)
+{
+    const char *family = vg_view_string(report->view, report->failure->family);
+    const char *exe = vg_render_base_name(vg_view_string(report->view, report->view->header->exe));
+    if (*family)
+        return family;
+    return strcmp(report->failure_library, exe) == 0 ? "" : report->failure_library;
+}
+
+/* The driver call behind the request, where it says more than the request does. */
+static void print_call(FILE *out, const struct vg_report *report, unsigned width)
+{
+    const struct vg_incident *failure = report->failure;
+    const char *api = vg_view_string(report->view, failure->api);
+    const char *via = vg_view_string(report->view, failure->via);
+    char line[512], bytes[VG_BYTES_TEXT_MAX], clean[512];
+    int at = 0;
+    if (!*api)
+        at += snprintf(line + at, sizeof line - (size_t)at, "no driver call was made");
+    else
+        at += snprintf(line + at, sizeof line - (size_t)at, "%.80s", api);
+    if (*api && failure->bytes != VG_UNKNOWN)
+        at += snprintf(line + at, sizeof line - (size_t)at, " of %s",
+                       vg_bytes_text(bytes, failure->bytes));
+    if (*via && strcmp(via, api) != 0)
+        at += snprintf(line + at, sizeof line - (size_t)at, " through %.80s", via);
+    if (failure->attempts > 1)
+        at += snprintf(line + at, sizeof line - (size_t)at, ", tried %u times", failure->attempts);
+    if (failure->count > 1)
+        snprintf(line + at, sizeof line - (size_t)at, ", failure %" PRIu64 " of this site",
+                 failure->count);
+    clean_into(clean, sizeof clean, line);
+    vg_text_wrapped(out, "           ", clean, width);
+}
+
+static void print_request(FILE *out, struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    if (!report->failure)
+        return;
+    char bytes[VG_BYTES_TEXT_MAX], who[96], *place, *line = NULL;
+    place = vg_render_place(report, text->symbols, report->failure->stack);
+    clean_into(who, sizeof who, requester(report));
+    if (asprintf(&line, "%s%s%s at %s",
+                 report->request_bytes == VG_UNKNOWN ? "unknown size"
+                                                     : vg_bytes_text(bytes, report->request_bytes),
+                 *who ? " by " : "", who, place) < 0)
+        abort();
+    vg_text_wrapped(out, "  request  ", line, text->width);
+    free(line);
+    free(place);
+    print_call(out, report, text->width);
+}
+
+static void print_verdict(FILE *out, const struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    if (!report->failure) {
+        vg_text_wrapped(out, "  summary  ", report->verdict.summary, text->width);
+        return;
+    }
+    const char *key = vg_verdict_key(report->verdict.verdict), *summary = report->verdict.summary;
+    char *line = NULL;
+    int made = report->verdict.confidence > 0
+                   ? asprintf(&line, "%s (%.2f): %s", key, report->verdict.confidence, summary)
+                   : asprintf(&line, "%s: %s", key, summary);
+    if (made < 0)
+        abort();
+    char *clean = vg_render_clean(line, "?", false);
+    fputs(text->color ? "\033[1m" : "", out);
+    vg_text_wrapped(out, "  verdict  ", clean, text->width);
+    fputs(text->color ? "\033[0m" : "", out);
+    free(clean);
+    free(line);
+}
+
+/* A text, and behind it the place of the site that it names. */
+static void print_line_at(FILE *out, const struct vg_text *text, const char *lead, const char *line,
+                          uint32_t site_id)
+{
+    const struct vg_site *site = site_id ? vg_view_site(text->report->view, site_id - 1) : NULL;
+    char *place = site ? vg_render_place(text->report, text->symbols, site->stack) : NULL;
+    char *clean = vg_render_clean(line, "?", false), *whole = NULL;
+    if (asprintf(&whole, "%s%s%s", clean, place ? ": " : "", place ? place : "") < 0)
+        abort();
+    vg_text_wrapped(out, lead, whole, text->width);
+    free(whole);
+    free(clean);
+    free(place);
+}
+
+static void print_evidence(FILE *out, const struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    for (unsigned i = 0; i < report->verdict.evidence_count && i < EVIDENCE_MAX; i++)
+        if (!report->verdict.evidence[i].site) /* the table of sites shows it */
+            print_line_at(out, text, "           ", report->verdict.evidence[i].text, 0);
+}
+
+static void print_advice(FILE *out, const struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    if (!report->verdict.advice_count)
+        return;
+    fputs("\n  what to do\n", out);
+    for (unsigned i = 0; i < report->verdict.advice_count && i < ADVICE_MAX; i++) {
+        const struct vg_advice *row = &report->verdict.advice[i];
+        char lead[16], bytes[VG_BYTES_TEXT_MAX], *line = NULL;
+        snprintf(lead, sizeof lead, "    %u. ", i + 1);
+        int made = row->gain_bytes == VG_UNKNOWN ? asprintf(&line, "%s", row->text)
+                                                 : asprintf(&line, "%s (%s)", row->text,
+                                                            vg_bytes_text(bytes, row->gain_bytes));
+        if (made < 0)
+            abort();
+        print_line_at(out, text, lead, line, row->site);
+        free(line);
+    }
+}
+
+static void print_notes(FILE *out, const struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    if (report->note_count)
+        fputc('\n', out);
+    for (unsigned i = 0; i < report->note_count && i < NOTES_MAX; i++)
+        vg_text_wrapped(out, "  note: ", report->notes[i], text->width);
+    if (report->note_count > NOTES_MAX)
+        fprintf(out, "  %u more notes in the JSON\n", report->note_count - NOTES_MAX);
+}
+
+static void print_end(FILE *out, const struct vg_render_options *options)
+{
+    const char *json = options ? options->json_path : NULL;
+    const char *record = options ? options->record_path : NULL;
+    char *clean = vg_render_clean(json && *json ? json : record ? record : "", "?", false);
+    if (json && *json && record && *record)
+        fprintf(out, "VRAMGuard: report %s, again with `vramguard report` on the .vgr beside it\n",
+                clean);
+    else if (json && *json)
+        fprintf(out, "VRAMGuard: report %s\n", clean);
+    else if (record && *record)
+        fprintf(out, "VRAMGuard: made from %s\n", clean);
+    else
+        fputs("VRAMGuard: end of report\n", out);
+    free(clean);
+}
+
+int vg_render_text(const struct vg_report *report, struct vg_symbols *symbols,
+                   const struct vg_render_options *options, FILE *out)
+{
+    struct vg_text text = {.report = report,
+                           .symbols = symbols,
+                           .width = options && options->width ? options->width : WIDTH_DEFAULT,
+                           .color = options && options->color};
+    char *block = NULL;
+    size_t bytes = 0;
+    FILE *into = open_memstream(&block, &bytes);
+    if (!into)
+        abort();
+    print_head(into, report);
+    print_request(into, &text);
+    print_verdict(into, &text);
+    print_evidence(into, &text);
+    vg_text_balance(into, &text);
+    vg_text_sites(into, &text, SITES_MAX);
+    print_advice(into, &text);
+    print_notes(into, &text);
+    print_end(into, options);
+    if (fclose(into))
+        abort();
+    int failed = fwrite(block, 1, bytes, out) != bytes;
+    free(block);
+    return failed ? -1 : 0;
+}
