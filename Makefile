@@ -65,6 +65,30 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/sim/libcudart.so.13 $(BUILD)/sim/libc
 	    -Wl,--no-as-needed $(if $(filter driver_%,$*),$(BUILD)/sim/libcuda.so.1,$(BUILD)/sim/libcudart.so.13) \
 	    -Wl,-rpath-link,$(BUILD)/sim
 
+# --- unit tests and fuzzers --------------------------------------------------------------------
+# RUN is put in front of every test (qemu-user). FUZZ_SECONDS: how long each fuzzer runs.
+RUN          ?=
+FUZZ_SECONDS ?= 5
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libvgcore.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $< $(BUILD)/libvgcore.a -lcmocka -ldl -lpthread -o $@
+unit: $(UNIT) sim ## the unit and property tests
+	@failed=; for test in $(UNIT); do \
+	    echo "--- $$test"; \
+	    LD_LIBRARY_PATH=$(SIM) BUILD=$(BUILD) $(RUN) $$test || failed="$$failed $$test"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+# The same fuzz target in two programs: with the driver of its own, for every compiler, and with libFuzzer, for clang.
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/libvgcore.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $< tests/fuzz/driver.c $(BUILD)/libvgcore.a -o $@
+fuzz-smoke: $(FUZZ) ## damaged records and random text for a few seconds
+	@for fuzz in $(FUZZ); do echo "--- $$fuzz"; $(RUN) $$fuzz $(FUZZ_SECONDS) || exit 1; done
+$(BUILD)/tests/libfuzzer/%: tests/fuzz/%.c $(wildcard core/*.c core/*.h)
+	@mkdir -p $(@D)
+	clang -std=c11 -D_GNU_SOURCE -O1 -g -I. -fsanitize=fuzzer,address,undefined $(filter %.c,$^) -o $@
+
 # --- what a fresh machine types ----------------------------------------------------------------
 # LEVEL=ci also installs what .ci/run and bench need. TORCH=0 goes without torch. BUILD names another build directory.
 export BUILD TORCH
@@ -107,4 +131,4 @@ clean: ## remove what was built (the Python environment stays)
 	rm -rf $(O) $(BUILD)/libvgcore.a $(BUILD)/libvramguard.so $(BUILD)/vramguard $(BUILD)/sim $(BUILD)/examples $(BUILD)/tests
 
 -include $(shell find $(O) $(BUILD)/tests -name '*.d' 2>/dev/null)
-.PHONY: all lib tool sim examples help clean deps demo check gates e2e bench format docs install
+.PHONY: all lib tool sim examples help clean unit fuzz-smoke deps demo check gates e2e bench format docs install

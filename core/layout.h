@@ -132,7 +132,9 @@ struct vg_site {
     uint64_t peak_epoch;
     uint64_t alloc_count, free_count;
     uint64_t first_ns, last_ns;
-    uint64_t reserved[2];
+    uint32_t retries;       /* 1: a failure here was followed by a success of its size: this caller retries by itself */
+    uint32_t failed_in_row; /* failures since its last success */
+    uint64_t reserved;
 };
 
 /* What other processes hold, as NVML told it at the last incident or sample. */

@@ -264,6 +264,15 @@ const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_lay
     return node ? slot_at(ledger, node->slot) : NULL;
 }
 
+uint64_t vg_ledger_live_count(const struct vg_ledger *ledger)
+{
+    uint64_t count = 0;
+    for (int layer = 0; layer < VG_LAYER_COUNT; layer++) {
+        count += HASH_COUNT(ledger->live[layer]);
+    }
+    return count;
+}
+
 /* --- counters ----------------------------------------------------------------------------------- */
 
 /* A slot says its device through its site, or where the sites are full, through its context. */

@@ -15,13 +15,14 @@ enum vg_stacks_mode { VG_STACKS_NONE, VG_STACKS_NATIVE, VG_STACKS_PYTHON, VG_STA
 enum vg_log { VG_LOG_ERROR, VG_LOG_WARN, VG_LOG_INFO, VG_LOG_DEBUG };
 enum { VG_REPORT_TEXT = 1, VG_REPORT_JSON = 2, VG_REPORT_NONE = 0 };
 
-enum { VG_OPTION_TEXT_MAX = 1024 };
+enum { VG_OPTION_TEXT_MAX = 1024, VG_OPTION_DEPTH_MAX = 128 };
 typedef char vg_option_text[VG_OPTION_TEXT_MAX];
 
 #define VG_OPTION_C_FLAG     bool
 #define VG_OPTION_C_SIZE     uint64_t
 #define VG_OPTION_C_DURATION uint64_t
 #define VG_OPTION_C_COUNT    uint64_t
+#define VG_OPTION_C_DEPTH    uint64_t
 #define VG_OPTION_C_STRING   vg_option_text
 #define VG_OPTION_C_KEEP     enum vg_keep
 #define VG_OPTION_C_STACKS   enum vg_stacks_mode

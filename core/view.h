@@ -41,9 +41,10 @@ const struct vg_incident *vg_view_incident(const struct vg_view *view, uint64_t 
 
 /* A stack by id. frames_out gets a pointer to native + python frame ids (index + 1 in FRAMES). false: id 0 or damaged. */
 bool vg_view_stack(const struct vg_view *view, uint32_t id, uint32_t *head_out, const uint32_t **frames_out);
-/* Bytes live at this site when its device was at its peak. */
+/* Bytes live at this site when its device was at its peak (of the site's layer). VG_UNKNOWN: it belongs to no device. */
 uint64_t vg_view_site_at_peak(const struct vg_view *view, const struct vg_site *site);
-/* Invariants of design section 6 over the whole record: sums of slots equal sites, contexts and devices. One line in why_out where they do not. */
+/* Invariants of design section 6 over the whole record: the sums of slots are what sites, contexts and devices say, frees are allocations less
+ * live ones, no peak is below what is live. One line in why_out where it is not so. */
 bool vg_view_check(const struct vg_view *view, char *why_out, size_t why_size);
 
 #endif
