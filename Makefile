@@ -49,7 +49,7 @@ $(BUILD)/libvramguard.so: $(call objs,$(LIB_SRC)) $(BUILD)/libvgcore.a
 	$(CC) $(SOFLAGS) -Wl,-z,nodelete -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-soname,libvramguard.so $^ -o $@
 tool: $(BUILD)/vramguard ## the command line tool
 $(BUILD)/vramguard: $(call objs,$(TOOL_SRC)) $(BUILD)/libvgcore.a
-	$(CC) $(SANITIZE) $^ -ldw -lelf -o $@
+	$(CC) $(SANITIZE) $^ -ldw -lelf -ljson-c -lm -ldl -o $@
 
 # --- the simulated GPU -------------------------------------------------------------------------
 include tests/sim/sim.mk

@@ -25,7 +25,8 @@ struct vg_text_frame {
     uint64_t offset;  /* in the module; without a module: the address */
     bool guard;       /* a frame of libvramguard itself: cut */
     bool interpreter; /* CPython's own frames: left out of the text */
-    uint64_t function_offset; /* of the call's return address in `function`, where function is known and line is not: function+0x.. */
+    uint64_t
+        function_offset; /* of the call's return address in `function`, where function is known and line is not: function+0x.. */
 };
 
 struct vg_symbols; /* indexes symbols once per module, lazily */
@@ -35,7 +36,8 @@ struct vg_symbols *vg_symbols_open(const struct vg_view *view);
 void vg_symbols_close(struct vg_symbols *symbols);
 /* The frames of a stack: native ones innermost first, inlined functions as frames of their own, then Python's. Valid until vg_symbols_close().
  * Returns how many; 0 for stack 0 and damaged ones. */
-unsigned vg_symbols_stack(struct vg_symbols *symbols, uint32_t stack, const struct vg_text_frame **frames_out);
+unsigned vg_symbols_stack(struct vg_symbols *symbols, uint32_t stack,
+                          const struct vg_text_frame **frames_out);
 
 /* A linker symbol as its plain name, to be freed: C++ demangled, without return type, parameters and compiler suffixes; long template
  * arguments become <...>. */

@@ -1,0 +1,165 @@
+/* report_guard.c -- the report as the library asks for it at an incident.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:      keeper (interpose/) -> execve -> here. Descriptor 2 is the guarded program's stderr: nothing but the report goes there.
+ */
+#include "tools/report_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/analysis/report.h"
+#include "core/options.h"
+#include "tools/alloc.h"
+#include "tools/cli.h"
+#include "tools/find_record.h"
+#include "tools/render.h"
+
+bool vg_report_color(int fd)
+{
+    const char *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
+    return isatty(fd) && !(none && *none) && terminal && strcmp(terminal, "dumb");
+}
+
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+    while (length) {
+        ssize_t wrote = write(fd, bytes, length); /* all of it at once, but for a full pipe */
+        if (wrote < 0 && errno != EINTR)
+            return false;
+        if (wrote > 0) {
+            bytes += wrote;
+            length -= (size_t)wrote;
+        }
+    }
+    return true;
+}
+
+/* The JSON file that is being written: it goes where the time limit ends us before it is whole. */
+static char *unfinished;
+
+static void out_of_time(int number)
+{
+    (void)number;
+    if (unfinished)
+        unlink(unfinished);
+    _exit(VG_EXIT_USAGE);
+}
+
+static void set_limit(unsigned seconds)
+{
+    struct sigaction action = {.sa_handler = out_of_time};
+    sigset_t set;
+    sigaction(SIGALRM, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    alarm(seconds);
+}
+
+static bool render(vg_render_fn *function, const struct vg_report *report,
+                   struct vg_symbols *symbols, const struct vg_render_options *options, int fd)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    FILE *out = vg_need(open_memstream(&bytes, &length));
+    bool made = !function(report, symbols, options, out);
+    made = !fclose(out) && made && write_all(fd, bytes, length);
+    free(bytes);
+    return made;
+}
+
+/* The file is made first, so that the text names a report that is really there. */
+static int create_json(const struct vg_report_guard *call, char **path_out)
+{
+    *path_out = NULL;
+    if (!(call->forms & VG_REPORT_JSON) || !call->stem || call->stem[0] != '/' ||
+        asprintf(path_out, "%s.json", call->stem) < 0)
+        return -1;
+    int fd = open(*path_out, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        unfinished = *path_out;
+        return fd;
+    }
+    free(*path_out);
+    *path_out = NULL;
+    return -1;
+}
+
+static bool finish_json(const struct vg_report *report, struct vg_symbols *symbols,
+                        const struct vg_render_options *options, int fd)
+{
+    bool made = render(vg_render_json, report, symbols, options, fd);
+    made = !close(fd) && made;
+    if (!made)
+        unlink(unfinished);
+    unfinished = NULL;
+    return made;
+}
+
+static bool write_forms(const struct vg_report_guard *call, const struct vg_report *report)
+{
+    char *json, *record = NULL;
+    int fd = create_json(call, &json);
+    if (call->stem && asprintf(&record, "%s.vgr", call->stem) < 0)
+        record = NULL;
+    struct vg_render_options options = {
+        .json_path = json,
+        .record_path = record && !access(record, F_OK) ? record : NULL,
+        .color = vg_report_color(STDERR_FILENO),
+    };
+    struct vg_symbols *symbols = vg_symbols_open(report->view);
+    bool done = true;
+    if ((call->forms & VG_REPORT_TEXT) && !call->no_text)
+        done = render(vg_render_text, report, symbols, &options, STDERR_FILENO);
+    if (call->forms & VG_REPORT_JSON)
+        done = fd >= 0 && finish_json(report, symbols, &options, fd) && done;
+    vg_symbols_close(symbols);
+    free(record);
+    free(json);
+    return done;
+}
+
+/* Index + 1 of the incident that the stem names; without such a name the last one: a copy ends with the incident that it was made for. */
+static uint32_t incident_of(const struct vg_view *view, const char *stem)
+{
+    uint64_t count = vg_view_count(view, VG_SEC_INCIDENTS);
+    char *name, kind[16];
+    uint32_t number;
+    if (!stem || asprintf(&name, "%s.vgr", stem) < 0)
+        return (uint32_t)count;
+    bool named = vg_incident_name(name, kind, &number);
+    free(name);
+    for (uint64_t i = count; named && i > 0; i--) {
+        const struct vg_incident *incident = vg_view_incident(view, i - 1);
+        bool is_oom = incident && incident->kind == VG_INCIDENT_OOM;
+        if (incident && incident->number == number && is_oom == !strcmp(kind, "oom"))
+            return (uint32_t)i;
+    }
+    return (uint32_t)count;
+}
+
+int vg_report_from_guard(const struct vg_report_guard *call)
+{
+    struct vg_view view;
+    struct vg_report report;
+    char why[256];
+    if (call->limit_seconds)
+        set_limit(call->limit_seconds);
+    signal(SIGPIPE, SIG_IGN);
+    if (vg_view_open_fd(&view, call->fd, why, sizeof(why)) != VG_OK)
+        return VG_EXIT_USAGE;
+    struct vg_report_request request = {.incident = incident_of(&view, call->stem), .alive = true};
+    bool done = vg_report_build(&view, &request, &report) == VG_OK;
+    if (done) {
+        done = write_forms(call, &report);
+        vg_report_free(&report);
+    }
+    vg_view_close(&view);
+    return done ? VG_EXIT_OK : VG_EXIT_USAGE;
+}
