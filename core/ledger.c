@@ -112,6 +112,19 @@ uint32_t vg_ledger_context(const struct vg_ledger *ledger, uint64_t context_id)
     return 0;
 }
 
+uint64_t vg_ledger_primary(const struct vg_ledger *ledger, int32_t ordinal)
+{
+    for (uint64_t i = vg_record_count(ledger->record, VG_SEC_CONTEXTS); i > 0; i--) {
+        const struct vg_context *context = context_at(ledger, (uint32_t)i);
+        const struct vg_device *device =
+            context->device ? vg_record_at(ledger->record, VG_SEC_DEVICES, context->device - 1u) : NULL;
+        if (context->live && context->primary && device && device->ordinal == ordinal) {
+            return context->id;
+        }
+    }
+    return 0;
+}
+
 static uint32_t make_context(struct vg_ledger *ledger, const struct vg_event *event,
                              uint32_t device)
 {
