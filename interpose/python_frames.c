@@ -16,104 +16,57 @@
 enum { OWNER_GENERATOR = 1, OWNER_C_STACK = 3 };
 enum { MOST_HIDDEN = 10000 }; /* in one walk: a bound against a chain that never ends */
 
-typedef uint64_t lanes __attribute__((vector_size(16)));
-
-/* Sums and sums of sums, two pairs side by side for speed. Texts that differ in one word, or in
- * two, never come out equal; a multiplying hash would cost three times as much, and 20 tables of
- * some hundred bytes are most of a walk. */
-struct sums {
-    lanes a0, b0, a1, b1;
-    uint64_t sizes;
-};
-
-enum { BLOCK = 2 * sizeof(lanes) };
-
-static inline void add_words(struct sums *s, lanes first, lanes second)
+/* Two words into one: the product of both, folded. Cheaper sums, of turned words or of words times constants, were seen
+ * to come out equal for different tables. */
+static inline uint64_t folded(uint64_t a, uint64_t b)
 {
-    s->a0 += first;
-    s->b0 += s->a0;
-    s->a1 += second;
-    s->b1 += s->a1;
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline void add_block(struct sums *s, const unsigned char *at)
+static uint64_t short_text(struct vg_python_view text, uint64_t size)
 {
-    lanes words[2];
-    memcpy(words, at, sizeof words);
-    add_words(s, words[0], words[1]);
+    uint64_t word = 0;
+    for (uint64_t i = 0; i < size; i++)
+        word = word << 8 | text.data[i];
+    return folded(word, size);
 }
 
-static inline lanes pair(uint64_t first, uint64_t second)
+/* The length and three words, or five, from the first to the last. */
+static inline uint64_t sampled(struct vg_python_view text, bool five)
 {
-    return (lanes){first, second};
+    uint64_t size = text.data ? text.length * text.unit : 0, last = size - sizeof(uint64_t);
+    if (size < sizeof(uint64_t))
+        return short_text(text, size);
+    uint64_t first_and_last =
+        folded(vg_python_u64(text.data, 0), vg_python_u64(text.data + last, 0));
+    uint64_t middle = vg_python_u64(text.data + last / 2, 0);
+    if (!five)
+        return folded(first_and_last + size, middle);
+    return folded(first_and_last + size, middle) +
+           folded(vg_python_u64(text.data + (last - last / 4), 0),
+                  vg_python_u64(text.data + last / 4, 0));
 }
 
-/* Up to 31 bytes: the head and the tail, overlapping. */
-static inline void add_short(struct sums *s, const unsigned char *data, uint64_t size)
+static __attribute__((noinline)) uint64_t hash_of_name(const struct vg_python_layout *l,
+                                                       const void *name)
 {
-    if (size >= 16) {
-        lanes head, tail;
-        memcpy(&head, data, sizeof head);
-        memcpy(&tail, data + size - sizeof tail, sizeof tail);
-        add_words(s, head, tail);
-    } else if (size >= 8) {
-        add_words(s, pair(vg_python_u64(data, 0), vg_python_u64(data, (int)size - 8)), pair(0, 0));
-    } else if (size >= 4) {
-        add_words(s, pair(vg_python_u32(data, 0), vg_python_u32(data, (int)size - 4)), pair(0, 0));
-    } else if (size > 0) {
-        add_words(s, pair(data[0] | data[size / 2] << 8 | data[size - 1] << 16, 0), pair(0, 0));
-    }
+    return sampled(vg_python_str(l, name), true);
 }
 
-static inline void add_bytes(struct sums *s, const unsigned char *data, uint64_t size)
+/* Tells a code object from the next one at its address, where it has no version number: to 3.11, and where the
+ * interpreter ran out of numbers. Contents, not addresses: those of the strings are reused as well. Samples: to
+ * read 20 tables of some hundred bytes to the end took longer than all the rest of a walk. */
+static inline uint64_t fingerprint(const struct vg_python_layout *l, const void *code)
 {
-    s->sizes = s->sizes * 31 + size;
-    if (size < BLOCK) {
-        add_short(s, data, size);
-        return;
-    }
-    const unsigned char *last = data + size - BLOCK;
-    for (; data < last; data += BLOCK)
-        add_block(s, data);
-    add_block(s, last);
-}
-
-/* At most `most` bytes at either end. */
-static inline void add_text(struct sums *s, struct vg_python_view text, uint64_t most)
-{
-    uint64_t size = text.data ? text.length * text.unit : 0;
-    if (size > 2 * most) {
-        add_bytes(s, text.data, most);
-        add_bytes(s, text.data + size - most, most);
-        s->sizes = s->sizes * 31 + size;
-    } else {
-        add_bytes(s, text.data, size);
-    }
-}
-
-static inline uint64_t mix(const struct sums *s)
-{
-    lanes x = s->b0 + (s->b1 << 23 | s->b1 >> 41) + (s->a0 << 41 | s->a0 >> 23) +
-              (s->a1 << 11 | s->a1 >> 53);
-    uint64_t h = (x[0] ^ s->sizes) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32 ^ x[1]) * 0xd6e8feb86659fd93u;
-    return h ^ h >> 32;
-}
-
-/* Tells a code object from the next one at its address, where it has no version number: to 3.11,
- * and where the interpreter ran out of numbers. Contents, not addresses: those of the strings are
- * reused as well. */
-static uint64_t fingerprint(const struct vg_python_layout *l, const void *code)
-{
-    enum { TABLE_END = 512, TEXT_END = 32 };
-    struct sums s = {{0, 0}, {0, 0}, {0, 0}, {0, 0}, 0};
     const void *name = vg_python_pointer(code, l->code.name);
-    uint64_t name_hash = vg_python_u64(name, l->str.length + 8);
-    if (name_hash == UINT64_MAX) /* nobody has asked for it yet */
-        add_text(&s, vg_python_str(l, name), TEXT_END);
-    add_text(&s, vg_python_bytes(l, vg_python_pointer(code, l->code.lines)), TABLE_END);
-    add_text(&s, vg_python_str(l, vg_python_pointer(code, l->code.filename)), TEXT_END);
-    return mix(&s) ^ name_hash;
+    uint64_t hash = vg_python_u64(name, l->str.length + 8);
+    if (hash == UINT64_MAX) /* the interpreter has not needed it yet */
+        hash = hash_of_name(l, name);
+    return folded(hash,
+                  sampled(vg_python_str(l, vg_python_pointer(code, l->code.filename)), false)) +
+           sampled(vg_python_bytes(l, vg_python_pointer(code, l->code.lines)), true);
 }
 
 static inline void identify(const struct vg_python_layout *l, struct vg_python_frame *f)
@@ -127,7 +80,7 @@ static inline void identify(const struct vg_python_layout *l, struct vg_python_f
     } else {
         f->key[1] =
             (uint64_t)vg_python_u32(f->code, l->code.firstlineno) << 32 | (uint32_t)f->lasti;
-        f->key[2] = fingerprint(l, f->code) | 1;
+        f->key[2] = fingerprint(l, f->code);
     }
 }
 

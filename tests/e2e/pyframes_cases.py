@@ -2,87 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Run by each interpreter under test: `python pyframes_cases.py PROBE.so`; prints one JSON object {case: [complaints]}.
-# Syntax and library of Python 3.8.
 import asyncio
 import contextlib
 import ctypes
 import functools
 import gc
 import json
+import os
+import re
 import sys
 import threading
 import weakref
 
-CASES = {}
-probe = None        # releases the GIL around the call, as ctypes and torch do
-probe_gil = None    # keeps it
-complaints = []
-captures = 0
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-def load(path):
-    global probe, probe_gil
-    for name, loader in (("probe", ctypes.CDLL), ("probe_gil", ctypes.PyDLL)):
-        library = loader(path)
-        library.pyframes_capture.restype = ctypes.c_char_p
-        library.pyframes_version.restype = ctypes.c_char_p
-        library.pyframes_cost.restype = ctypes.c_double
-        library.pyframes_text_cost.restype = ctypes.c_double
-        globals()[name] = library
-
-
-def frames_of(raw):
-    head, *rows = raw.split(b"\x1e")[:-1]
-    cut, count = (int(n) for n in head.split(b"\x1f"))
-    frames = []
-    for row in rows:
-        file, function, line, lasti, known, key = row.split(b"\x1f")
-        frames.append((file.decode("utf-8", "surrogatepass"), function.decode("utf-8", "surrogatepass"), int(line),
-                       int(lasti), key))
-        assert known == b"1"
-    assert len(frames) == count
-    return bool(cut), frames
-
-
-def own(frame, most=4000):
-    frames = []
-    while frame and len(frames) < most:
-        code = frame.f_code
-        line = frame.f_lineno
-        frames.append((code.co_filename, code.co_name, -1 if line is None else line, frame.f_lasti))
-        frame = frame.f_back
-    return frames
-
-
-def compare(raw, expected, cut_expected=False):
-    global captures
-    captures += 1
-    cut, frames = frames_of(raw)
-    if cut != cut_expected:
-        complaints.append("cut is %r" % cut)
-    if len(frames) != len(expected):
-        complaints.append("%d frames, not %d: %r" % (len(frames), len(expected), [f[:3] for f in frames[:4]]))
-    for i, (seen, true) in enumerate(zip(frames, expected)):
-        same = 3 if i == 0 else 4    # the innermost frame is at another call of the same line
-        if seen[:same] != true[:same]:
-            complaints.append("frame %d: %r, not %r" % (i, seen[:4], true))
-
-
-def check(result=None):
-    compare(probe.pyframes_capture(4000), own(sys._getframe()))
-    compare(probe_gil.pyframes_capture(4000), own(sys._getframe()))
-    return result
-
-
-def run(source, filename="<exec>", **names):
-    names["check"] = check
-    exec(compile(source, filename, "exec"), names)
-    return names
+import pyframes_check as checks
+import pyframes_keys  # noqa: F401 (registers its cases)
+from pyframes_check import CASES, case, check, compare, complaints, own, run
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -348,10 +282,9 @@ def replaced_code():
 # --- the C boundary ------------------------------------------------------------------------------
 @case
 def c_boundaries():
-    import re
     CALLBACK = ctypes.CFUNCTYPE(None)
-    probe.pyframes_call(CALLBACK(check))
-    probe_gil.pyframes_call(CALLBACK(lambda: probe.pyframes_call(CALLBACK(check))))
+    checks.probe.pyframes_call(CALLBACK(check))
+    checks.probe_gil.pyframes_call(CALLBACK(lambda: checks.probe.pyframes_call(CALLBACK(check))))
     sorted([3, 1, 2], key=lambda x: check(x))
     list(map(check, [1, 2]))
     list(filter(lambda x: check(x), [1]))
@@ -486,11 +419,11 @@ def deep_recursion_keeps_the_innermost():
         if n:
             return down(n - 1)
         check()
-        for most in (0, 1, 2, 20, 55):
-            compare(probe.pyframes_capture(most), own(sys._getframe(), most), True)
+        for most in (0, 1, 2, 20, 50):
+            compare(checks.probe.pyframes_capture(most), own(sys._getframe(), most), True)
         depth = len(own(sys._getframe()))
-        compare(probe.pyframes_capture(depth), own(sys._getframe()))
-        compare(probe.pyframes_capture(depth - 1), own(sys._getframe(), depth - 1), True)
+        compare(checks.probe.pyframes_capture(depth), own(sys._getframe()))
+        compare(checks.probe.pyframes_capture(depth - 1), own(sys._getframe(), depth - 1), True)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(5000)
     down(50)
@@ -520,7 +453,7 @@ def threads_see_their_own_frames():
 def cut_texts_end_at_a_character():
     def measure(size):
         file, function = ctypes.create_string_buffer(b"\xff" * 64), ctypes.create_string_buffer(b"\xff" * 64)
-        probe.pyframes_text_cut(ctypes.c_size_t(size), file, function)
+        checks.probe.pyframes_text_cut(ctypes.c_size_t(size), file, function)
         return file.value.decode(), function.raw
     measure.__code__ = measure.__code__.replace(co_filename="aé日\U0001f40d!")
     whole = "aé日\U0001f40d!"
@@ -533,69 +466,8 @@ def cut_texts_end_at_a_character():
             complaints.append("size %d: %r" % (size, function))
 
 
-# --- keys ----------------------------------------------------------------------------------------
-class Keys:
-    """Remembers each key's text and complains if the same key comes back with another."""
-
-    def __init__(self):
-        self.known = {}
-        self.stale = 0
-        self.addresses = set()
-
-    def take(self):
-        for frame in frames_of(probe.pyframes_capture(2))[1]:
-            if self.known.setdefault(frame[4], frame[:3]) != frame[:3]:
-                self.stale += 1
-            self.addresses.add(frame[4][:16])
-        return 1
-
-    def end(self, made):
-        if self.stale:
-            complaints.append("%d stale keys in %d functions" % (self.stale, made))
-        if len(self.addresses) > made // 2:
-            complaints.append("addresses were hardly reused: the storm proves nothing")
-
-
-def storm(source, filename=lambda i: "<storm>", rounds=20000):
-    keys = Keys()
-    for i in range(rounds):
-        run(source(i), filename(i), take=keys.take)
-    keys.end(rounds)
-
-
-@case
-def keys_survive_a_storm_of_functions():
-    storm(lambda i: "def f():\n" + "\n" * (i % 5000) + "    take()\nf()")
-
-
-@case
-def keys_see_a_difference_in_the_middle():
-    body = "    a = 1; b = 2; c = 3\n    d = 4\n    e = [a,\n b, c]\n" * 6
-    storm(lambda i: "def f():\n" + body + "\n" * (i % 50) + "    take()\n" + "\n" * (50 - i % 50) + body + "f()", rounds=4000)
-
-
-@case
-def keys_see_another_file_name():
-    storm(lambda i: "def f():\n    take()\nf()", lambda i: "<made %05d>" % i)
-
-
-@case
-def keys_see_another_function_name():
-    storm(lambda i: "def f%05d():\n    take()\nf%05d()" % (i, i))
-
-
-@case
-def keys_are_equal_for_the_same_place():
-    def place():
-        return frames_of(probe.pyframes_capture(1))[1][0]
-    first = place()
-    if any(place() != first for _ in range(1000)):
-        complaints.append("the key of one place changes")
-
-
 @case
 def fork_and_child():
-    import os
     check()
     pid = os.fork()
     if not pid:
@@ -606,29 +478,30 @@ def fork_and_child():
 
 
 def cost():
+    """Nanoseconds to walk 20 frames of 20 code objects, and to read their texts."""
     lines = "\n".join("    x%d = n + %d" % (i, i) for i in range(18))
     source = "".join("def f%d(n):\n%s\n    if n:\n        return f%d(n)\n    return n\n" % (i, lines, i + 1) for i in range(20))
-    names = run(source + "def f20(n):\n    return measure()\n", "cost.py", measure=lambda: (
-        probe.pyframes_cost(20, 20000), probe.pyframes_text_cost(20, 200)))
+    names = run(source + "def f20(n):\n    return measure()\n", "/srv/project/package/cost.py", measure=lambda: (
+        checks.probe.pyframes_cost(20, 20000), checks.probe.pyframes_text_cost(20, 200)))
     return names["f0"](1)
 
 
 def main():
-    load(sys.argv[1])
+    checks.load(sys.argv[1])
     results = {}
     for name in CASES:
         complaints.clear()
-        before = captures
+        before = checks.captures
         try:
             CASES[name]()
         except Exception as error:
             complaints.append("%s: %s" % (type(error).__name__, error))
-        if not name.startswith(("keys", "cut")) and captures == before:
+        if not name.startswith(("keys", "cut")) and checks.captures == before:
             complaints.append("nothing was compared")
         results[name] = complaints[:5]
     walk, text = cost()
-    print(json.dumps({"cases": results, "captures": captures, "walk_ns": walk, "text_ns": text,
-                      "state": probe.pyframes_state(), "version": probe.pyframes_version().decode()}))
+    print(json.dumps({"cases": results, "captures": checks.captures, "walk_ns": walk, "text_ns": text,
+                      "state": checks.probe.pyframes_state(), "version": checks.probe.pyframes_version().decode()}))
 
 
 if __name__ == "__main__":

@@ -64,13 +64,15 @@ const char *pyframes_capture(unsigned max)
     used = (size_t)snprintf(text, size, "%d\x1f%u\x1e", cut, count);
     for (unsigned i = 0; i < count; i++) {
         int line = -2;
-        bool known = vg_python_frame_text(&frames[i], file, sizeof file, function, sizeof function, &line);
+        bool known =
+            vg_python_frame_text(&frames[i], file, sizeof file, function, sizeof function, &line);
         if (used + 2 * TEXT_BYTES + 200 > size)
             break;
-        used += (size_t)snprintf(text + used, size - used, "%s\x1f%s\x1f%d\x1f%d\x1f%d\x1f", file, function, line,
-                                 (int)frames[i].lasti, known);
+        used += (size_t)snprintf(text + used, size - used, "%s\x1f%s\x1f%d\x1f%d\x1f%d\x1f", file,
+                                 function, line, (int)frames[i].lasti, known);
         for (int k = 0; k < VG_PYTHON_KEY_WORDS; k++)
-            used += (size_t)snprintf(text + used, size - used, "%016llx", (unsigned long long)frames[i].key[k]);
+            used += (size_t)snprintf(text + used, size - used, "%016llx",
+                                     (unsigned long long)frames[i].key[k]);
         used += (size_t)snprintf(text + used, size - used, "\x1e");
     }
     return text;

@@ -1,0 +1,133 @@
+/* pyframes_host.c -- a program that opens its Python late, at run time and RTLD_LOCAL, and closes it again.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Usage:      pyframes_host PROBE.so LIBPYTHON; the last line is "ok" if the walk was right at every stage.
+ * Holds:      needs no Python.h: what it calls is in the stable ABI.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ABSENT, OK, METH_NOARGS = 4 };
+
+struct method {
+    const char *name;
+    void *(*call)(void *self, void *none);
+    int flags;
+    const char *doc;
+};
+
+static struct {
+    int (*state)(void);
+    const char *(*capture)(unsigned max);
+    void *(*bytes_from_string)(const char *text);
+} self;
+
+static void *find(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) {
+        printf("no %s\n", name);
+        exit(1);
+    }
+    return found;
+}
+
+#define FIND(pointer, library, name)                                                               \
+    memcpy(&(pointer), &(void *){find(library, name)}, sizeof(void *))
+
+static void *capture(void *module, void *none)
+{
+    (void)module;
+    (void)none;
+    return self.bytes_from_string(self.capture(100));
+}
+
+static void expect(const char *when, int state, const char *frames)
+{
+    const char *seen = self.capture(100);
+    if (self.state() == state && strcmp(seen, frames) == 0)
+        return;
+    printf("%s: state %d, frames %s\n", when, self.state(), seen);
+    exit(1);
+}
+
+static void *outside_python(void *state)
+{
+    expect("in a thread without Python", *(int *)state,
+           "0\x1f"
+           "0\x1e");
+    return NULL;
+}
+
+static const char program[] =
+    "import sys\n"
+    "def inner():\n"
+    "    global raw, own\n"
+    "    f, own = sys._getframe(), []\n"
+    "    while f:\n"
+    "        own.append((f.f_code.co_filename, f.f_code.co_name))\n"
+    "        f = f.f_back\n"
+    "    raw = capture()\n"
+    "(lambda: inner())()\n"
+    "rows = [r.split(b'\\x1f') for r in raw.split(b'\\x1e')[1:-1]]\n"
+    "assert [(r[0].decode(), r[1].decode()) for r in rows] == own, (rows, own)\n"
+    "assert [int(r[2]) for r in rows] == [8, 9, 9], rows\n";
+
+int main(int argc, char **argv)
+{
+    static struct method method = {"capture", capture, METH_NOARGS, NULL};
+    void (*initialize)(void);
+    int (*run)(const char *), (*finalize)(void), (*set)(void *, const char *, void *);
+    void *(*add_module)(const char *), *(*function)(struct method *, void *, void *);
+    int state = ABSENT;
+    pthread_t thread;
+    if (argc != 3)
+        return 2;
+    void *probe = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (!probe)
+        return printf("%s\n", dlerror()), 1;
+    FIND(self.state, probe, "pyframes_state");
+    FIND(self.capture, probe, "pyframes_capture");
+    expect("without Python", ABSENT,
+           "0\x1f"
+           "0\x1e");
+    expect("without Python, again", ABSENT,
+           "0\x1f"
+           "0\x1e");
+    void *python = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
+    if (!python)
+        return printf("%s\n", dlerror()), 1;
+    expect("before Py_Initialize", ABSENT,
+           "0\x1f"
+           "0\x1e");
+    FIND(self.bytes_from_string, python, "PyBytes_FromString");
+    FIND(initialize, python, "Py_Initialize");
+    FIND(finalize, python, "Py_FinalizeEx");
+    FIND(run, python, "PyRun_SimpleString");
+    FIND(add_module, python, "PyImport_AddModule");
+    FIND(function, python, "PyCFunction_NewEx");
+    FIND(set, python, "PyObject_SetAttrString");
+    initialize();
+    expect("with no frame yet", OK,
+           "0\x1f"
+           "0\x1e");
+    set(add_module("__main__"), "capture", function(&method, NULL, NULL));
+    if (run(program) != 0)
+        return 1;
+    state = OK;
+    pthread_create(&thread, NULL, outside_python, &state);
+    pthread_join(thread, NULL);
+    finalize();
+    expect("after Py_FinalizeEx", OK,
+           "0\x1f"
+           "0\x1e");
+    initialize();
+    set(add_module("__main__"), "capture", function(&method, NULL, NULL));
+    if (run(program) != 0)
+        return 1;
+    puts("ok");
+    return 0;
+}
