@@ -99,7 +99,8 @@ static void collect(struct provider *out, enum vg_hook_class class, const struct
 static int publish(enum vg_hook_class class, const struct provider *fresh, uintptr_t base)
 {
     static _Thread_local char self; /* its address names this thread to the lock, before there is anything else of ours */
-    vg_lock_enter(&state.lock, (uint32_t)(uintptr_t)&self | 1u, 0);
+    if (vg_lock_enter(&state.lock, (uint32_t)(uintptr_t)&self | 1u, 0) != VG_OK)
+        return -1;
     int slot = slot_of_base(class, base);
     for (int i = 0; slot < 0 && i < VG_PROVIDERS_MAX; i++) {
         struct provider *place = &state.provider[class][i];

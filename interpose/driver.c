@@ -1,0 +1,132 @@
+/* driver.c -- the guard's own calls into the driver.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   gate.c and sample.c ask; nobody else in the guard calls the driver.
+ * Holds:   nothing here synchronises, allocates on the device, or touches a stream, an event or a pool. cuMemGetInfo and the description of a device are
+ *          asked in capture mode RELAXED, so that they never invalidate a capture of the program.
+ */
+#include "interpose/driver.h"
+
+#include <string.h>
+
+#include "interpose/cuda_abi.h"
+#include "interpose/hooks.h"
+
+static struct {
+    vg_cuCtxGetCurrent *ctx_get_current;
+    vg_cuCtxGetDevice *ctx_get_device;
+    vg_cuCtxGetId *ctx_get_id; /* since 12.0 */
+    vg_cuMemGetInfo *mem_get_info;
+    vg_cuThreadExchangeStreamCaptureMode *exchange_mode;
+    vg_cuDeviceGetUuid *get_uuid;
+    vg_cuDeviceGetName *get_name;
+    vg_cuDeviceGetPCIBusId *get_pci;
+    vg_cuDeviceTotalMem *total_mem;
+    vg_cuDriverGetVersion *get_version;
+    vg_cuDevicePrimaryCtxGetState *primary_state;
+} fn;
+
+static void find(void *place, const char *name)
+{
+    void *found = vg_hooks_driver_symbol(name);
+    if (found)
+        memcpy(place, &found, sizeof found);
+}
+
+void vg_driver_init(void)
+{
+    find(&fn.ctx_get_current, "cuCtxGetCurrent");
+    find(&fn.ctx_get_device, "cuCtxGetDevice");
+    find(&fn.ctx_get_id, "cuCtxGetId");
+    find(&fn.mem_get_info, "cuMemGetInfo_v2");
+    find(&fn.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+    find(&fn.get_uuid, "cuDeviceGetUuid");
+    find(&fn.get_uuid, "cuDeviceGetUuid_v2"); /* a MIG instance's own, where there is one */
+    find(&fn.get_name, "cuDeviceGetName");
+    find(&fn.get_pci, "cuDeviceGetPCIBusId");
+    find(&fn.total_mem, "cuDeviceTotalMem_v2");
+    find(&fn.get_version, "cuDriverGetVersion");
+    find(&fn.primary_state, "cuDevicePrimaryCtxGetState");
+}
+
+static CUstreamCaptureMode relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (fn.exchange_mode)
+        fn.exchange_mode(&mode);
+    return mode;
+}
+
+static void unrelax(CUstreamCaptureMode mode)
+{
+    if (fn.exchange_mode)
+        fn.exchange_mode(&mode);
+}
+
+int32_t vg_driver_version(void)
+{
+    int version = 0;
+    return fn.get_version && fn.get_version(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+uint64_t vg_driver_context_id(uint64_t handle)
+{
+    unsigned long long id = 0;
+    if (handle && fn.ctx_get_id && fn.ctx_get_id((CUcontext)(uintptr_t)handle, &id) == CUDA_SUCCESS)
+        return id;
+    return handle;
+}
+
+void vg_driver_current(struct vg_driver_context *out)
+{
+    CUcontext current = NULL;
+    CUdevice device = -1;
+    *out = (struct vg_driver_context){.device = -1};
+    if (!fn.ctx_get_current || fn.ctx_get_current(&current) != CUDA_SUCCESS || !current)
+        return;
+    out->handle = (uint64_t)(uintptr_t)current;
+    out->id = vg_driver_context_id(out->handle);
+    if (fn.ctx_get_device && fn.ctx_get_device(&device) == CUDA_SUCCESS)
+        out->device = device;
+}
+
+bool vg_driver_primary_is_active(int32_t device)
+{
+    unsigned flags = 0;
+    int active = 1;
+    return !fn.primary_state || fn.primary_state(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+bool vg_driver_mem_info(uint64_t *free_out, uint64_t *total_out)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    if (!fn.mem_get_info)
+        return false;
+    CUstreamCaptureMode mode = relax();
+    CUresult rc = fn.mem_get_info(&free_bytes, &total_bytes);
+    unrelax(mode);
+    if (rc != CUDA_SUCCESS)
+        return false;
+    *free_out = free_bytes;
+    *total_out = total_bytes;
+    return true;
+}
+
+void vg_driver_describe(int32_t device, struct vg_driver_description *out)
+{
+    CUuuid uuid;
+    size_t total = 0;
+    memset(out, 0, sizeof *out);
+    CUstreamCaptureMode mode = relax();
+    if (fn.get_uuid && fn.get_uuid(&uuid, device) == CUDA_SUCCESS) {
+        memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
+        out->has_uuid = true;
+    }
+    if (!fn.get_name || fn.get_name(out->name, sizeof out->name, device) != CUDA_SUCCESS)
+        out->name[0] = 0;
+    if (!fn.get_pci || fn.get_pci(out->pci, sizeof out->pci, device) != CUDA_SUCCESS)
+        out->pci[0] = 0;
+    if (fn.total_mem && fn.total_mem(&total, device) == CUDA_SUCCESS)
+        out->total_bytes = total;
+    unrelax(mode);
+}

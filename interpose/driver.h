@@ -1,0 +1,40 @@
+/* driver.h -- the guard's own calls into the driver: saved real pointers, capture mode RELAXED, never inside another watched call's accounting.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads: any thread whose vg_thread.depth is set, so that hooks inside the driver pass through. A function that the driver lacks makes values unknown.
+ */
+#ifndef VG_DRIVER_H
+#define VG_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/ledger.h"
+
+/* Looks the functions up. Once, at the end of COLD. */
+void vg_driver_init(void);
+int32_t vg_driver_version(void); /* 0 unknown */
+
+struct vg_driver_context {
+    uint64_t handle; /* the context pointer; 0 none is current */
+    uint64_t id;     /* cuCtxGetId, else the pointer */
+    int32_t device;  /* ordinal; -1 unknown */
+};
+/* The calling thread's current context. */
+void vg_driver_current(struct vg_driver_context *out);
+/* The id of any context. */
+uint64_t vg_driver_context_id(uint64_t handle);
+/* Is the primary context of this device alive? Unknown counts as alive. */
+bool vg_driver_primary_is_active(int32_t device);
+/* Free and total of the device of the current context. */
+bool vg_driver_mem_info(uint64_t *free_out, uint64_t *total_out);
+
+struct vg_driver_description {
+    bool has_uuid;
+    uint8_t uuid[16];
+    char name[128], pci[32];
+    uint64_t total_bytes; /* 0 unknown */
+};
+void vg_driver_describe(int32_t device, struct vg_driver_description *out);
+
+#endif

@@ -1,0 +1,232 @@
+/* gate.c -- enter and leave: lifecycle, depth, and the way of an event into the ledger.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   wrapper -> gate -> origin (outside the lock) -> ledger (inside it) -> sample, incident.
+ * Holds:   a thread is inside at most one watched call; whatever the driver or the guard itself calls meanwhile passes through. A release leaves the ledger
+ *          before the real call, because the address may be handed out again before that returns. errno is the program's.
+ */
+#include "interpose/gate.h"
+
+#include <errno.h>
+
+#include "interpose/driver.h"
+#include "interpose/hooks.h"
+#include "interpose/incident.h"
+#include "interpose/lifecycle.h"
+#include "interpose/modules.h"
+#include "interpose/origin.h"
+#include "interpose/sample.h"
+#include "interpose/thread.h"
+
+static bool is_about_a_context(uint8_t op)
+{
+    return op == VG_OP_CTX_CREATE || op == VG_OP_CTX_DESTROY || op == VG_OP_CTX_RESET;
+}
+
+static void take_release(struct vg_guard *guard, struct vg_event *e)
+{
+    if (!e->addr || !vg_guard_lock(guard))
+        return;
+    e->time_ns = vg_guard_now(guard);
+    vg_ledger_apply(&guard->ledger, e);
+    vg_guard_unlock(guard);
+}
+
+static void put_back(struct vg_guard *guard, struct vg_event *e)
+{
+    if (e->saved.kind == VG_KIND_NONE || !vg_guard_lock(guard))
+        return;
+    e->op = VG_OP_RESTORE;
+    vg_ledger_apply(&guard->ledger, e);
+    vg_guard_unlock(guard);
+}
+
+bool vg_gate_enter(struct vg_event *e)
+{
+    struct vg_thread *thread = &vg_thread;
+    thread->driver_events++;
+    if (thread->depth)
+        return false;
+    int saved_errno = errno;
+    struct vg_guard *guard = vg_lifecycle_guard(vg_op_starts((enum vg_op)e->op));
+    if (guard) {
+        thread->depth = 1;
+        e->thread = vg_thread_id();
+        if (!is_about_a_context(e->op))
+            e->device = -1;
+        if (e->op == VG_OP_FREE)
+            take_release(guard, e);
+        else if (e->op == VG_OP_CTX_DESTROY && e->handle)
+            e->context_id = vg_driver_context_id(e->handle); /* gone once it is destroyed */
+    }
+    errno = saved_errno;
+    return guard != NULL;
+}
+
+/* The context that an allocation is made in, put into the record where it is new. With the lock held. */
+static void note_context(struct vg_guard *guard, const struct vg_event *e)
+{
+    if (!e->context_id || vg_ledger_context(&guard->ledger, e->context_id))
+        return;
+    /* Not made through a hook of ours: the runtime's own way to the primary context. */
+    struct vg_event found = *e;
+    found.op = VG_OP_CTX_CREATE;
+    found.primary = true;
+    vg_ledger_apply(&guard->ledger, &found);
+}
+
+static uint32_t api_name(struct vg_guard *guard, const struct vg_event *e)
+{
+    return vg_strings_intern_z(&guard->ledger.stacks, vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
+}
+
+static bool device_is_new(struct vg_guard *guard, int32_t ordinal)
+{
+    uint32_t index = ordinal < 0 ? 0 : vg_ledger_device(&guard->ledger, ordinal);
+    const struct vg_device *device = index ? vg_record_at(&guard->record, VG_SEC_DEVICES, index - 1) : NULL;
+    return device && !device->total_bytes;
+}
+
+/* An acquisition that the driver granted. */
+static void publish(struct vg_guard *guard, struct vg_event *e)
+{
+    struct vg_origin origin;
+    struct vg_driver_context context;
+    uint32_t families;
+    if (is_about_a_context(e->op)) {
+        e->context_id = vg_driver_context_id(e->handle);
+    } else {
+        vg_driver_current(&context);
+        e->context_id = context.id;
+        e->handle = context.handle;
+        e->device = context.device;
+    }
+    vg_origin_capture(&guard->options, &origin);
+    if (!vg_guard_lock(guard))
+        return;
+    e->time_ns = vg_guard_now(guard);
+    e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+    e->api = api_name(guard, e);
+    note_context(guard, e);
+    vg_ledger_apply(&guard->ledger, e);
+    guard->record.header->reached |= VG_REACHED_DRIVER | (vg_thread.via ? VG_REACHED_RUNTIME : 0u);
+    bool is_new = device_is_new(guard, e->device);
+    vg_guard_unlock(guard);
+    if (is_new)
+        vg_sample_describe(guard, e->device);
+    vg_incident_succeeded(guard, e);
+}
+
+/* A context ended, with all that was in it. */
+static void end_context(struct vg_guard *guard, struct vg_event *e)
+{
+    if (e->op == VG_OP_CTX_DESTROY && e->primary && vg_driver_primary_is_active(e->device))
+        return; /* one reference less */
+    if (!vg_guard_lock(guard))
+        return;
+    e->time_ns = vg_guard_now(guard);
+    if (e->primary)
+        e->context_id = vg_ledger_primary(&guard->ledger, e->device);
+    vg_ledger_apply(&guard->ledger, e);
+    vg_guard_unlock(guard);
+}
+
+void vg_gate_leave(struct vg_event *e, int status)
+{
+    int saved_errno = errno;
+    struct vg_guard *guard = vg_lifecycle_guard(false);
+    if (guard) {
+        e->error = status;
+        if (status == 0) {
+            if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE)
+                publish(guard, e);
+            else if (e->op == VG_OP_CTX_DESTROY || e->op == VG_OP_CTX_RESET)
+                end_context(guard, e);
+            vg_sample_due(guard);
+        } else if (e->op == VG_OP_FREE) {
+            put_back(guard, e);
+        } else if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE) {
+            vg_incident_refused(guard, e, status);
+        }
+    }
+    vg_thread.depth = 0;
+    errno = saved_errno;
+}
+
+/* --- the runtime above the driver ------------------------------------------------------------------------------------- */
+
+void vg_gate_runtime_enter(struct vg_runtime_call *call, const struct vg_event *e)
+{
+    call->driver_events = vg_thread.driver_events;
+    call->outer = vg_thread.via;
+    if (!call->outer)
+        vg_thread.via = e->hook;
+}
+
+static bool was_listed(struct vg_guard *guard, uint64_t addr)
+{
+    bool listed = false;
+    if (vg_guard_lock(guard)) {
+        listed = vg_ledger_find(&guard->ledger, VG_LAYER_DRIVER, addr) != NULL;
+        vg_guard_unlock(guard);
+    }
+    return listed;
+}
+
+/* The call worked and no driver call was seen in it: a runtime that reached the driver past us. Its word has to do. */
+static void fall_back(struct vg_event *e)
+{
+    struct vg_guard *guard = vg_lifecycle_guard(e->op == VG_OP_ALLOC);
+    if (!guard || vg_thread.depth || !e->addr)
+        return;
+    vg_thread.depth = 1;
+    e->thread = vg_thread_id();
+    e->device = -1;
+    if (e->op == VG_OP_ALLOC) {
+        publish(guard, e);
+        __atomic_fetch_add(&guard->record.header->fallback_count, 1, __ATOMIC_RELAXED);
+    } else if (was_listed(guard, e->addr)) {
+        take_release(guard, e);
+        __atomic_fetch_add(&guard->record.header->fallback_count, 1, __ATOMIC_RELAXED);
+    }
+    vg_thread.depth = 0;
+}
+
+void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int status)
+{
+    int saved_errno = errno;
+    bool seen = vg_thread.driver_events != call->driver_events;
+    bool asked_for_something = e->op == VG_OP_FREE || e->bytes; /* cudaMalloc(&p, 0) makes no driver call */
+    if (status == 0 && !seen && !call->outer && asked_for_something)
+        fall_back(e);
+    vg_thread.via = call->outer;
+    errno = saved_errno;
+}
+
+/* --- blocks of a framework's allocator -------------------------------------------------------------------------------- */
+
+void vg_gate_block(struct vg_event *e)
+{
+    int saved_errno = errno;
+    struct vg_guard *guard = vg_thread.depth ? NULL : vg_lifecycle_guard(false);
+    if (guard) {
+        vg_thread.depth = 1;
+        struct vg_origin origin; /* kilobytes: only its counts are set */
+        uint32_t families;
+        origin.native_count = origin.python_count = 0;
+        e->thread = vg_thread_id();
+        if (e->op == VG_OP_ALLOC)
+            vg_origin_capture(&guard->options, &origin);
+        if (vg_guard_lock(guard)) {
+            e->time_ns = vg_guard_now(guard);
+            if (e->op == VG_OP_ALLOC)
+                e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+            vg_ledger_apply(&guard->ledger, e);
+            guard->record.header->reached |= VG_REACHED_TORCH;
+            vg_guard_unlock(guard);
+        }
+        vg_sample_due(guard);
+        vg_thread.depth = 0;
+    }
+    errno = saved_errno;
+}

@@ -1,0 +1,183 @@
+/* incident.c -- is a failed allocation final? What is counted, and what is written.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   gate.c and torch.c report; families.def says who decides; incident_file.c writes the file and starts the tool.
+ * Holds:   one failure is one incident, whatever reports it. Every final failure is counted at its site; only the 1st, 10th, 100th ... is written, and no
+ *          more than max_reports of them: the record stays the same size however often a program fails and goes on.
+ * Threads: any; vg_thread.depth is set, no lock held on entry.
+ */
+#include "interpose/incident.h"
+
+#include <string.h>
+
+#include "interpose/cuda_abi.h"
+#include "interpose/driver.h"
+#include "interpose/hooks.h"
+#include "interpose/incident_file.h"
+#include "interpose/modules.h"
+#include "interpose/origin.h"
+#include "interpose/thread.h"
+
+static _Atomic uint32_t caching_families; /* bit per family whose usage callback has come */
+
+void vg_incident_framework_is_caching(uint8_t family)
+{
+    uint32_t bit = 1u << family;
+    if (!(atomic_load_explicit(&caching_families, memory_order_relaxed) & bit))
+        atomic_fetch_or(&caching_families, bit);
+}
+
+/* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a capture in progress. Counted, never an incident. */
+static bool is_a_wrong_call(int status, uint64_t bytes)
+{
+    return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_INVALID_CONTEXT ||
+           status == CUDA_ERROR_NOT_SUPPORTED || (status == CUDA_ERROR_INVALID_VALUE && bytes == 0) || (status >= 900 && status <= 909);
+}
+
+static uint8_t first_family(uint32_t families)
+{
+    return families ? (uint8_t)__builtin_ctz(families) : VG_FAMILY_NONE;
+}
+
+static struct vg_site *site_at(struct vg_guard *guard, uint32_t site)
+{
+    return site ? vg_record_at(&guard->record, VG_SEC_SITES, site - 1) : NULL;
+}
+
+/* Who decides, for this caller: the number of the failure in a row that is final. */
+static unsigned final_at(struct vg_guard *guard, uint8_t family, const struct vg_pending *pending)
+{
+    if (pending->error != CUDA_ERROR_OUT_OF_MEMORY)
+        return 1; /* nobody retries those */
+    if (family == VG_FAMILY_NONE) {
+        const struct vg_site *site = site_at(guard, pending->site);
+        return site && site->retries ? 2 : 1;
+    }
+    if (vg_family_rows[family].final_at)
+        return vg_family_rows[family].final_at;
+    bool has_callback = atomic_load_explicit(&caching_families, memory_order_relaxed) & 1u << family;
+    return has_callback ? 0 : 1;
+}
+
+/* Fills `pending` from this refusal and the ones before it. With the lock held. */
+static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8_t family, struct vg_pending *pending)
+{
+    bool again = pending->set && pending->bytes == e->bytes && pending->kind == e->kind && pending->error == e->error;
+    uint8_t attempts = again && pending->attempts < UINT8_MAX ? pending->attempts + 1 : 1;
+    bool counted = again && pending->counted;
+    struct vg_stacks *stacks = &guard->ledger.stacks;
+    *pending = (struct vg_pending){.set = true, .counted = counted, .attempts = attempts, .kind = e->kind, .error = e->error, .bytes = e->bytes,
+                                   .device = e->device, .stack = e->stack};
+    pending->api = vg_strings_intern_z(stacks, vg_hooks_name(e->hook));
+    pending->via = vg_strings_intern_z(stacks, vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
+    pending->context = vg_ledger_context(&guard->ledger, e->context_id);
+    pending->site = vg_ledger_site(&guard->ledger, e->stack, pending->via, e->kind, e->device);
+    struct vg_site *site = site_at(guard, pending->site);
+    if (site && family == VG_FAMILY_NONE)
+        pending->attempts = site->failed_in_row < UINT8_MAX ? (uint8_t)++site->failed_in_row : UINT8_MAX;
+}
+
+static bool is_power_of_ten(uint64_t n)
+{
+    while (n >= 10 && n % 10 == 0)
+        n /= 10;
+    return n == 1;
+}
+
+/* Counts a final failure and fills the incident. False: this one is not written. With the lock held. */
+static bool count_final(struct vg_guard *guard, const struct vg_pending *pending, uint8_t family, struct vg_incident *out)
+{
+    struct vg_header *header = guard->record.header;
+    struct vg_site *site = site_at(guard, pending->site);
+    header->final_count++;
+    uint64_t count = site ? ++site->fail_count : header->final_count;
+    if (!is_power_of_ten(count) || header->rendered_count >= guard->options.max_reports)
+        return false;
+    *out = (struct vg_incident){.kind = VG_INCIDENT_OOM, .outcome = VG_OUTCOME_FAILED, .attempts = pending->attempts,
+                                .number = (uint32_t)++header->rendered_count, .site = pending->site, .api = pending->api, .via = pending->via,
+                                .error = pending->error, .thread = vg_thread_id(), .stack = pending->stack, .count = count,
+                                .bytes = pending->attempts ? pending->bytes : VG_UNKNOWN, .requested_bytes = VG_UNKNOWN};
+    out->family = vg_strings_intern_z(&guard->ledger.stacks, vg_family_rows[family].name);
+    out->device = (uint16_t)(pending->device >= 0 ? vg_ledger_device(&guard->ledger, pending->device) : 0);
+    out->context = (uint16_t)pending->context;
+    return true;
+}
+
+void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
+{
+    struct vg_origin origin;
+    struct vg_driver_context context;
+    struct vg_incident incident;
+    uint32_t families;
+    if (is_a_wrong_call(status, e->bytes)) {
+        __atomic_fetch_add(&guard->record.header->other_error_count, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    vg_driver_current(&context);
+    if (e->op == VG_OP_ALLOC)
+        e->device = context.device;
+    e->context_id = context.id;
+    vg_origin_capture(&guard->options, &origin);
+    if (!vg_guard_lock(guard))
+        return;
+    e->time_ns = vg_guard_now(guard);
+    e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+    uint8_t family = first_family(families);
+    struct vg_pending *pending = &vg_thread.pending;
+    note_refusal(guard, e, family, pending);
+    unsigned decisive = final_at(guard, family, pending);
+    bool final = !pending->counted && decisive && pending->attempts >= decisive;
+    bool written = final && count_final(guard, pending, family, &incident);
+    pending->counted |= final;
+    if (final && family == VG_FAMILY_NONE)
+        pending->counted = false; /* the next failure of such a caller is a failure of its own */
+    vg_guard_unlock(guard);
+    if (written)
+        vg_incident_write(guard, &incident, context.device, family == VG_FAMILY_NONE);
+}
+
+void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e)
+{
+    struct vg_pending *pending = &vg_thread.pending;
+    if (!pending->set)
+        return;
+    if (vg_guard_lock(guard)) {
+        struct vg_site *site = site_at(guard, pending->site);
+        if (e->bytes >= pending->bytes && e->kind == pending->kind) {
+            guard->record.header->recovered_count++;
+            if (site)
+                site->retries = 1;
+        }
+        if (site)
+            site->failed_in_row = 0;
+        vg_guard_unlock(guard);
+    }
+    pending->set = false;
+}
+
+void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32_t device, uint64_t requested_bytes)
+{
+    struct vg_pending pending = vg_thread.pending;
+    struct vg_origin origin;
+    struct vg_driver_context context;
+    struct vg_incident incident;
+    uint32_t families;
+    vg_thread.pending.set = false;
+    if (pending.set && pending.counted)
+        return; /* its failed call was taken as final already */
+    if (!pending.set)
+        pending = (struct vg_pending){.error = CUDA_ERROR_OUT_OF_MEMORY}; /* a limit of the framework's own: no driver call */
+    vg_driver_current(&context);
+    vg_origin_capture(&guard->options, &origin);
+    if (!vg_guard_lock(guard))
+        return;
+    pending.device = device;
+    pending.stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+    pending.site = vg_ledger_site(&guard->ledger, pending.stack, pending.via, VG_KIND_BLOCK, device);
+    bool written = count_final(guard, &pending, family, &incident);
+    vg_guard_unlock(guard);
+    if (!written)
+        return;
+    incident.requested_bytes = requested_bytes;
+    vg_incident_write(guard, &incident, context.device, false);
+}

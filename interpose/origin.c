@@ -1,0 +1,80 @@
+/* origin.c -- native and Python frames of a call, and their ids in the record.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   gate.c and incident.c: capture outside the lock (it may take microseconds), intern inside it (it may write to the record).
+ * Holds:   frames of this library are never kept. Native frames come first, then Python's, each innermost first.
+ */
+#include "interpose/origin.h"
+
+#include <string.h>
+
+#include "interpose/modules.h"
+#include "interpose/unwind.h"
+
+struct cached_python {
+    uint64_t key[VG_PYTHON_KEY_WORDS];
+    uint32_t frame;
+};
+enum { PYTHON_CACHE = 8192, TEXT_MAX = 1024 };
+static struct cached_python *python_cache; /* under the ledger lock */
+
+void vg_origin_capture(const struct vg_options *options, struct vg_origin *out)
+{
+    unsigned depth = (unsigned)options->stack_depth;
+    out->native_count = out->python_count = 0;
+    out->cut = false;
+    if (options->stacks & VG_STACKS_NATIVE) {
+        unsigned want = depth + VG_ORIGIN_OWN_MAX;
+        out->native_count = vg_unwind(out->native, want);
+        out->cut = out->native_count == want;
+    }
+    if ((options->stacks & VG_STACKS_PYTHON) && vg_python_probe() == VG_PYTHON_OK) {
+        bool cut = false;
+        out->python_count = vg_python_walk(out->python, depth, &cut);
+        out->cut |= cut;
+    }
+}
+
+static uint32_t python_frame(struct vg_stacks *stacks, const struct vg_python_frame *f)
+{
+    if (!python_cache)
+        python_cache = vg_arena_alloc(stacks->arena, sizeof *python_cache * PYTHON_CACHE);
+    uint64_t hash = (f->key[0] >> 4) * UINT64_C(0x9e3779b97f4a7c15) ^ f->key[1] * UINT64_C(0xc2b2ae3d27d4eb4f);
+    struct cached_python *cached = python_cache ? &python_cache[(hash >> 32) % PYTHON_CACHE] : NULL;
+    if (cached && cached->frame && memcmp(cached->key, f->key, sizeof f->key) == 0)
+        return cached->frame;
+    char file[TEXT_MAX], function[TEXT_MAX];
+    int line = -1;
+    vg_python_frame_text(f, file, sizeof file, function, sizeof function, &line);
+    uint32_t frame = vg_stacks_frame_python(stacks, vg_strings_intern_z(stacks, file), vg_strings_intern_z(stacks, function), line);
+    if (cached) {
+        memcpy(cached->key, f->key, sizeof f->key);
+        cached->frame = frame;
+    }
+    return frame;
+}
+
+uint32_t vg_origin_intern(struct vg_ledger *ledger, const struct vg_options *options, const struct vg_origin *origin, uint32_t *families_out)
+{
+    uint32_t frames[2 * VG_ORIGIN_DEPTH_MAX];
+    unsigned native = 0, python = 0, depth = (unsigned)options->stack_depth;
+    uint32_t families = 0;
+    bool cut = origin->cut;
+    if (origin->native_count)
+        vg_modules_refresh(&ledger->stacks);
+    for (unsigned i = 0; i < origin->native_count; i++) {
+        bool own;
+        uint32_t frame = vg_modules_frame(&ledger->stacks, origin->native[i], &families, &own);
+        if (own)
+            continue;
+        if (native == depth) {
+            cut = true;
+            break;
+        }
+        frames[native++] = frame;
+    }
+    for (; python < origin->python_count && python < depth; python++)
+        frames[native + python] = python_frame(&ledger->stacks, &origin->python[python]);
+    *families_out = families;
+    return vg_stacks_intern(&ledger->stacks, frames, native, python, cut);
+}

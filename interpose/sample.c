@@ -1,0 +1,216 @@
+/* sample.c -- free memory, other processes and the host, looked at and put into the record.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   gate.c after events, incident.c and finish.c at their moments.
+ * Holds:   the driver and NVML are asked without the ledger lock; what they said is stored under it.
+ * Threads: any; vg_thread.depth is set.
+ */
+#include "interpose/sample.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/driver.h"
+#include "interpose/nvml.h"
+#include "interpose/raw_syscall.h"
+
+/* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless something happens. */
+static const uint64_t nvml_after_ns = 1000000000u;
+
+struct target {
+    int32_t ordinal;
+    bool has_uuid;
+    uint8_t uuid[16];
+    char pci[32];
+    uint64_t tracked_bytes;
+};
+
+struct look {
+    bool known;
+    uint8_t source;
+    uint64_t free_bytes, total_bytes;
+    bool has_nvml;
+    struct vg_nvml_report nvml;
+};
+
+static struct vg_device *device_at(struct vg_guard *guard, uint64_t index)
+{
+    return vg_record_at(&guard->record, VG_SEC_DEVICES, index);
+}
+
+/* A copy of what names the device at index; false: there is none. */
+static bool copy_target(struct vg_guard *guard, uint64_t index, struct target *out)
+{
+    bool found = false;
+    if (!vg_guard_lock(guard))
+        return false;
+    const struct vg_device *device = index < vg_record_count(&guard->record, VG_SEC_DEVICES) ? device_at(guard, index) : NULL;
+    if (device) {
+        const uint32_t *text = device->pci ? vg_record_at(&guard->record, VG_SEC_STRINGS, device->pci - 1) : NULL;
+        *out = (struct target){.ordinal = device->ordinal, .has_uuid = device->has_uuid, .tracked_bytes = device->tracked_bytes};
+        memcpy(out->uuid, device->uuid, sizeof out->uuid);
+        if (text)
+            snprintf(out->pci, sizeof out->pci, "%s", (const char *)(text + 1));
+        found = true;
+    }
+    vg_guard_unlock(guard);
+    return found;
+}
+
+static void store_others(struct vg_guard *guard, struct vg_device *device, const struct vg_nvml_report *nvml)
+{
+    device->nvml_known = nvml->has_processes;
+    device->nvml_self_bytes = nvml->self_bytes;
+    device->other_count = nvml->count;
+    device->other_seen = nvml->seen;
+    for (uint32_t i = 0; i < nvml->count; i++) {
+        const struct vg_nvml_process *p = &nvml->other[i];
+        device->other[i] = (struct vg_other){.pid = p->pid,
+                                             .name = vg_strings_intern_z(&guard->ledger.stacks, p->name),
+                                             .bytes = p->bytes,
+                                             .may_be_this_process = p->may_be_this_process};
+    }
+}
+
+static void store(struct vg_guard *guard, uint64_t index, const struct look *look)
+{
+    if (!look->known && !look->has_nvml)
+        return;
+    if (!vg_guard_lock(guard))
+        return;
+    struct vg_device *device = device_at(guard, index);
+    if (device && look->known) {
+        device->sample_ns = vg_guard_now(guard);
+        device->free_bytes = look->free_bytes;
+        device->total_bytes = look->total_bytes;
+        device->free_source = look->source;
+        device->sampled_tracked_bytes = device->tracked_bytes;
+    }
+    if (device && look->has_nvml)
+        store_others(guard, device, &look->nvml);
+    vg_guard_unlock(guard);
+}
+
+static void look_at(const struct target *target, bool is_current, bool with_nvml, struct look *out)
+{
+    out->known = out->has_nvml = false;
+    if (is_current && vg_driver_mem_info(&out->free_bytes, &out->total_bytes)) {
+        out->known = true;
+        out->source = VG_FREE_DRIVER;
+    }
+    if (!with_nvml)
+        return;
+    out->has_nvml = vg_nvml_query(target->has_uuid ? target->uuid : NULL, target->pci, target->tracked_bytes, &out->nvml);
+    if (!out->known && out->has_nvml && out->nvml.has_memory) {
+        out->known = true;
+        out->source = VG_FREE_NVML;
+        out->free_bytes = out->nvml.free_bytes;
+        out->total_bytes = out->nvml.total_bytes;
+    }
+}
+
+void vg_sample_all(struct vg_guard *guard, int32_t current)
+{
+    struct target target;
+    struct look look;
+    for (uint64_t i = 0; copy_target(guard, i, &target); i++) {
+        look_at(&target, target.ordinal == current, true, &look);
+        store(guard, i, &look);
+    }
+}
+
+static bool is_due(const struct vg_guard *guard, uint64_t now)
+{
+    static _Atomic uint64_t next;
+    uint64_t due = atomic_load_explicit(&next, memory_order_relaxed);
+    return guard->options.sample && now >= due && atomic_compare_exchange_strong(&next, &due, now + guard->options.sample);
+}
+
+void vg_sample_due(struct vg_guard *guard)
+{
+    struct vg_driver_context context;
+    struct target target;
+    struct look look;
+    uint64_t now = vg_guard_now(guard);
+    if (!is_due(guard, now))
+        return;
+    vg_driver_current(&context);
+    for (uint64_t i = 0; context.device >= 0 && copy_target(guard, i, &target); i++) {
+        if (target.ordinal != context.device)
+            continue;
+        look_at(&target, true, now >= nvml_after_ns, &look);
+        store(guard, i, &look);
+        return;
+    }
+}
+
+void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
+{
+    struct vg_driver_description description;
+    vg_driver_describe(ordinal, &description);
+    if (!vg_guard_lock(guard))
+        return;
+    uint32_t index = vg_ledger_device(&guard->ledger, ordinal);
+    struct vg_device *device = index ? device_at(guard, index - 1) : NULL;
+    if (device) {
+        device->name = vg_strings_intern_z(&guard->ledger.stacks, description.name);
+        device->pci = vg_strings_intern_z(&guard->ledger.stacks, description.pci);
+        device->has_uuid = description.has_uuid;
+        memcpy(device->uuid, description.uuid, sizeof device->uuid);
+        device->total_bytes = description.total_bytes;
+    }
+    vg_guard_unlock(guard);
+}
+
+/* --- the host --------------------------------------------------------------------------------------------------------- */
+
+static bool read_file(const char *path, char *out, size_t size)
+{
+    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    long n = VG_CALL(read, fd, out, size - 1);
+    VG_CALL(close, fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+static uint64_t read_number(const char *directory, const char *name)
+{
+    char path[512], text[64];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", directory, name);
+    if (!read_file(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
+        return VG_UNKNOWN; /* not there, or "max" */
+    return strtoull(text, NULL, 10);
+}
+
+/* cgroup v2: the tightest memory.max from our group up to the root. */
+static void read_cgroup(struct vg_host_memory *out)
+{
+    char text[1024];
+    char *path = read_file("/proc/self/cgroup", text, sizeof text) ? strstr(text, "0::/") : NULL;
+    if (!path)
+        return;
+    path += 3;
+    path[strcspn(path, "\n")] = 0;
+    for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
+        *slash = 0;
+        uint64_t limit = read_number(path, "memory.max");
+        if (limit < out->cgroup_limit_bytes) {
+            out->cgroup_limit_bytes = limit;
+            out->cgroup_used_bytes = read_number(path, "memory.current");
+        }
+    }
+}
+
+void vg_sample_host(struct vg_host_memory *out)
+{
+    char text[4096];
+    *out = (struct vg_host_memory){VG_UNKNOWN, VG_UNKNOWN, VG_UNKNOWN};
+    const char *line = read_file("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
+    if (line)
+        out->available_bytes = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
+    read_cgroup(out);
+}

@@ -1,0 +1,95 @@
+/* torch.c -- the reporting callbacks of c10: every tensor that PyTorch's caching allocator hands out or takes back, and its word that it gives up.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:   libc10_cuda calls these through its PLT, so a preloaded definition comes first; the original is called after us (torch.profiler needs it).
+ * Holds:   both run under the allocator's lock, with or without the GIL: nothing here calls torch, takes the GIL or waits.
+ *          A size above zero is a block handed out, below zero one taken back; the device is two int8 in one register: type (1: CUDA) and index.
+ * Source:  names from `nm -D` of the wheels 2.6 to 2.14 (size_t, "lmm") and Debian's 1.13 (int64_t, "lll"); both have the same C form.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "interpose/export.h"
+#include "interpose/gate.h"
+#include "interpose/incident.h"
+#include "interpose/lifecycle.h"
+#include "interpose/modules.h"
+#include "interpose/resolve.h"
+#include "interpose/thread.h"
+
+struct c10_device {
+    int8_t type, index;
+};
+enum { C10_CUDA = 1 };
+
+typedef void usage_fn(void *, int64_t, size_t, size_t, struct c10_device);
+typedef void oom_fn(int64_t, size_t, size_t, struct c10_device);
+
+#define USAGE(suffix) _ZN3c1027reportMemoryUsageToProfilerEPv##suffix##NS_6DeviceE
+#define OOM(suffix)   _ZN3c1027reportOutOfMemoryToProfilerE##suffix##NS_6DeviceE
+#define TEXT(x)       TEXT_OF(x)
+#define TEXT_OF(x)    #x
+
+/* The original in libc10.so, which may have been opened RTLD_LOCAL. */
+static void *original(const char *name)
+{
+    void *handle = vg_resolve_open("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+    return handle ? vg_resolve_in(handle, name) : NULL;
+}
+
+/* The guard where torch is followed; NULL: pass through. */
+static struct vg_guard *follower(struct c10_device device)
+{
+    struct vg_guard *guard = device.type == C10_CUDA ? vg_lifecycle_guard(false) : NULL;
+    return guard && guard->options.torch ? guard : NULL;
+}
+
+static void note_usage(void *address, int64_t size, struct c10_device device)
+{
+    if (!address || !size || !follower(device))
+        return;
+    struct vg_event e = {.op = size > 0 ? VG_OP_ALLOC : VG_OP_FREE,
+                         .kind = VG_KIND_BLOCK,
+                         .layer = VG_LAYER_TORCH,
+                         .addr = (uint64_t)(uintptr_t)address,
+                         .bytes = (uint64_t)(size > 0 ? size : -size),
+                         .device = device.index};
+    vg_incident_framework_is_caching(VG_FAMILY_TORCH);
+    vg_gate_block(&e);
+}
+
+static void note_oom(int64_t size, struct c10_device device)
+{
+    struct vg_guard *guard = vg_thread.depth ? NULL : follower(device);
+    if (!guard)
+        return;
+    vg_thread.depth = 1;
+    vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index, size > 0 ? (uint64_t)size : 0);
+    vg_thread.depth = 0;
+}
+
+#define CALLBACKS(suffix)                                                                                                            \
+    VG_EXPORT void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved, struct c10_device device);          \
+    VG_EXPORT void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device);                           \
+    void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved, struct c10_device device)                     \
+    {                                                                                                                                \
+        static usage_fn *real;                                                                                                       \
+        note_usage(address, size, device);                                                                                           \
+        if (!real) {                                                                                                                 \
+            void *found = original(TEXT(USAGE(suffix)));                                                                             \
+            memcpy(&real, &found, sizeof real);                                                                                      \
+        }                                                                                                                            \
+        if (real)                                                                                                                    \
+            real(address, size, allocated, reserved, device);                                                                        \
+    }                                                                                                                                \
+    void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device)                                      \
+    {                                                                                                                                \
+        note_oom(size, device);                                                                                                      \
+        void *found = original(TEXT(OOM(suffix)));                                                                                   \
+        oom_fn *real;                                                                                                                \
+        memcpy(&real, &found, sizeof real);                                                                                          \
+        if (found)                                                                                                                   \
+            real(size, allocated, reserved, device);                                                                                 \
+    }
+CALLBACKS(lmm)
+CALLBACKS(lll)
