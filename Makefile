@@ -48,8 +48,12 @@ lib: $(BUILD)/libvramguard.so ## the preload library
 $(BUILD)/libvramguard.so: $(call objs,$(LIB_SRC)) $(BUILD)/libvgcore.a
 	$(CC) $(SOFLAGS) -Wl,-z,nodelete -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-soname,libvramguard.so $^ -o $@
 tool: $(BUILD)/vramguard ## the command line tool
-$(BUILD)/vramguard: $(call objs,$(TOOL_SRC)) $(BUILD)/libvgcore.a
-	$(CC) $(SANITIZE) $^ -ldw -lelf -ljson-c -lm -ldl -o $@
+TOOL_LIBS := -ldw -lelf -ljson-c -lm -ldl
+$(BUILD)/libvgtool.a: $(call objs,$(filter-out tools/main.c,$(TOOL_SRC)))
+	@rm -f $@
+	ar rcs $@ $^
+$(BUILD)/vramguard: $(O)/tools/main.o $(BUILD)/libvgtool.a $(BUILD)/libvgcore.a
+	$(CC) $(SANITIZE) $^ $(TOOL_LIBS) -o $@
 
 # --- the simulated GPU -------------------------------------------------------------------------
 include tests/sim/sim.mk
@@ -74,6 +78,11 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fu
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libvgcore.a
 	@mkdir -p $(@D)
 	$(CC) $(BASE) $< $(BUILD)/libvgcore.a -lcmocka -ldl -lpthread -o $@
+# Tests of the tool's own parts are those that include them.
+TOOL_UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(shell grep -sl '^#include "tools/' tests/unit/test_*.c))
+$(TOOL_UNIT): $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libvgtool.a $(BUILD)/libvgcore.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $< $(BUILD)/libvgtool.a $(BUILD)/libvgcore.a $(TOOL_LIBS) -lcmocka -o $@
 unit: $(UNIT) sim ## the unit and property tests
 	@failed=; for test in $(UNIT); do \
 	    echo "--- $$test"; \

@@ -15,7 +15,7 @@
 
 static const char *current = "vramguard";
 
-static void print_error(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static void print_error(const char *format, va_list arguments)
 {
     char line[1024];
     vsnprintf(line, sizeof(line), format, arguments);

@@ -33,7 +33,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         doctor->simulate = true;
         doctor->memory = argument;
         if (argument && (!vg_parse_size(argument, &bytes) || !bytes))
-            vg_cli_fail("sim: bad value '%s': a size, such as 24GiB", argument);
+            vg_cli_fail("--sim=%s: want a size, such as 24GiB", argument);
         return 0;
     case ARGP_KEY_ARG:
         doctor->command = &state->argv[state->next - 1];
@@ -81,7 +81,7 @@ int vg_cmd_doctor(int argc, char **argv)
         parse,
         "[[--] COMMAND [ARGUMENT...]]",
         "Says which library, driver, runtime and unwinder the guard finds on this machine. With a "
-        "program: runs it under the guard\n"
+        "program: runs it under the guard "
         "and says which calls reached the guard. Exit status 1: the program loaded the CUDA "
         "driver, and no call of it was seen.",
         NULL,

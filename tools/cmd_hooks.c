@@ -57,7 +57,7 @@ int vg_cmd_hooks(int argc, char **argv)
         parse,
         NULL,
         "Prints the table of functions: counted (they change the books), named (the runtime's name "
-        "for a driver\n"
+        "for a driver "
         "call), look-up (they hand out function pointers), ignored (left alone, with the reason).",
         NULL,
         NULL,

@@ -45,16 +45,18 @@ static uint32_t parse_count(const char *name, const char *text, unsigned long ma
     errno = 0;
     unsigned long value = strtoul(text, &end, 10);
     if (errno || end == text || *end || text[0] == '-' || value > max)
-        vg_cli_fail("%s: bad value '%s': a number up to %lu", name, text, max);
+        vg_cli_fail("--%s=%s: want a number up to %lu", name, text, max);
     return (uint32_t)value;
 }
 
 static void parse_incident(struct report *report, const char *text)
 {
     report->all = !strcmp(text, "all");
-    report->number = report->all ? 0 : parse_count("incident", text, UINT32_MAX);
-    if (!report->all && !report->number)
-        vg_cli_fail("incident: bad value '%s': a number from 1, or all", text);
+    char *end = NULL;
+    unsigned long number = strspn(text, "0123456789") ? strtoul(text, &end, 10) : 0;
+    if (!report->all && (!number || *end || number > UINT32_MAX))
+        vg_cli_fail("--incident=%s: want a number from 1, or all", text);
+    report->number = report->all ? 0 : (uint32_t)number;
 }
 
 static error_t parse_guard(int key, const char *argument, struct vg_report_guard *call)
@@ -280,7 +282,7 @@ int vg_cmd_report(int argc, char **argv)
         parse,
         "FILE|PID|DIR",
         "Reports who holds the memory and why an allocation failed: from a record file, the record "
-        "of a live process, or the newest\n"
+        "of a live process, or the newest "
         "record of a directory. Without an option: the last final out-of-memory if there was one, "
         "else the state as it is.",
         NULL,

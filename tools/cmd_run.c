@@ -17,16 +17,30 @@
 
 enum { KEY_FIRST = 256, KEY_SIM = KEY_FIRST + VG_OPTION_COUNT };
 
+static char names[VG_OPTION_COUNT][32]; /* of the flags */
+
 struct run {
     struct vg_guarded guarded;
     struct vg_options checked;
 };
 
+/* The parser's line speaks of the environment and of a default that goes on; here it is a flag, and nothing goes on. */
+_Noreturn static void refuse(const char *flag, const char *text, const char *why)
+{
+    const char *wanted = strstr(why, ": want ");
+    for (const char *next = wanted; next;
+         next = strstr(next + 1, ": want ")) /* the value may say so too */
+        wanted = next;
+    const char *rest = wanted ? strstr(wanted, "; using ") : NULL;
+    int length = (int)(rest ? rest - wanted : 0);
+    vg_cli_fail("--%s=%s%.*s", flag, text, length, wanted ? wanted : "");
+}
+
 static void set_option(struct run *run, enum vg_option_id id, const char *text)
 {
     char why[512];
     if (!vg_options_set(&run->checked, id, text, why, sizeof(why)))
-        vg_cli_fail("%s", why);
+        refuse(names[id], text, why);
     run->guarded.option[id] = text;
 }
 
@@ -36,7 +50,7 @@ static void set_simulation(struct run *run, const char *size)
     run->guarded.simulate = true;
     run->guarded.sim_memory = size;
     if (size && (!vg_parse_size(size, &bytes) || !bytes))
-        vg_cli_fail("sim: bad value '%s': a size, such as 24GiB", size);
+        vg_cli_fail("--sim=%s: want a size, such as 24GiB", size);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -64,7 +78,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 /* One flag for each row of options.def. */
-static void make_options(struct argp_option *options, char names[][32])
+static void make_options(struct argp_option *options)
 {
     unsigned i;
     for (i = 0; i < VG_OPTION_COUNT; i++) {
@@ -105,20 +119,19 @@ static int pass_status_on(int status)
 int vg_cmd_run(int argc, char **argv)
 {
     static struct argp_option options[VG_OPTION_COUNT + 2];
-    static char names[VG_OPTION_COUNT][32];
     static const struct argp argp = {
         options,
         parse,
         "[--] COMMAND [ARGUMENT...]",
         "Runs a program under the guard. Its own output and exit status stay as they are; at the "
-        "end one line says how much memory\n"
+        "end one line says how much memory "
         "it had at its peak, and whether a record was kept.",
         NULL,
         NULL,
         NULL};
     static struct run run;
     vg_options_defaults(&run.checked);
-    make_options(options, names);
+    make_options(options);
     vg_cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &run);
 
     struct vg_run_end end = {.started_ns = vg_run_now()};

@@ -92,7 +92,7 @@ struct output {
 
 static void put(struct output *out, const char *from, const char *to)
 {
-    memcpy(out->text + out->length, from, (size_t)(to - from));
+    memmove(out->text + out->length, from, (size_t)(to - from));
     out->length += (size_t)(to - from);
 }
 
