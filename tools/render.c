@@ -4,7 +4,6 @@
 #include "tools/render.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,15 +167,21 @@ char *vg_render_place(const struct vg_report *report, struct vg_symbols *symbols
     return clean;
 }
 
+static int64_t rounded_down(double value)
+{
+    int64_t whole = (int64_t)value;
+    return (double)whole > value ? whole - 1 : whole;
+}
+
 void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit,
                       int64_t *shown_out, int64_t *total_out)
 {
     int64_t sum = 0;
     for (unsigned i = 0; i < count; i++) {
-        shown_out[i] = (int64_t)floor((double)parts[i] / unit);
+        shown_out[i] = rounded_down((double)parts[i] / unit);
         sum += shown_out[i];
     }
-    *total_out = (int64_t)floor((double)total / unit + 0.5);
+    *total_out = rounded_down((double)total / unit + 0.5);
     for (unsigned given = 0; given < count && sum < *total_out; given++) {
         unsigned best = count;
         double most = -1;

@@ -45,8 +45,7 @@ const char *vg_render_base_name(const char *path);
 /* "oom", "exit", ... */
 const char *vg_render_kind(const struct vg_report *report);
 
-/* Numbers of a table that add up as they are shown: parts[i] / unit rounded so that the shown ones sum to total / unit, rounded. All in `unit`s; parts
- * may be negative and must sum to total. */
+/* parts[i] / unit in whole numbers that sum to total / unit, rounded: a table that adds up as it is shown. Parts may be negative and must sum to total. */
 void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit,
                       int64_t *shown_out, int64_t *total_out);
 

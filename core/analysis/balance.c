@@ -69,7 +69,8 @@ static void fill_others(struct vg_report_device *into)
 static void fill_sample(const struct vg_report *report, struct vg_report_device *into)
 {
     const struct vg_device *device = into->device;
-    bool looked = device->free_source == VG_FREE_DRIVER || device->free_source == VG_FREE_NVML;
+    bool looked = (device->free_source == VG_FREE_DRIVER || device->free_source == VG_FREE_NVML) &&
+                  device->total_bytes != VG_UNKNOWN && device->free_bytes != VG_UNKNOWN;
     into->total_bytes = looked ? device->total_bytes : VG_UNKNOWN;
     into->free_bytes = looked ? device->free_bytes : VG_UNKNOWN;
     into->pool_idle_bytes = looked ? device->pool_idle_bytes : VG_UNKNOWN;
