@@ -12,10 +12,10 @@ $(O)/tests/sim/%.o: tests/sim/%.c
 sim: $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.13 $(SIM)/libnvidia-ml.so.1 $(SIM)/libvgsim_math.so $(SIM)/vgsim-account ## the simulated GPU
 
 # -Bsymbolic-functions: the driver's own pointers must not resolve to a preloaded wrapper, as in the real one.
-$(SIM)/libcuda.so.1: $(call simobjs,tests/sim/driver/*.c)
+$(SIM)/libcuda.so.1: $(call simobjs,tests/sim/driver/*.c tests/sim/common/*.c)
 	@mkdir -p $(@D)
 	$(CC) $(SOFLAGS) -Wl,-Bsymbolic-functions -Wl,-soname,libcuda.so.1 $^ -o $@
-$(SIM)/libnvidia-ml.so.1: $(call simobjs,tests/sim/nvml/*.c)
+$(SIM)/libnvidia-ml.so.1: $(call simobjs,tests/sim/nvml/*.c tests/sim/common/*.c)
 	@mkdir -p $(@D)
 	$(CC) $(SOFLAGS) -Wl,-Bsymbolic-functions -Wl,-soname,libnvidia-ml.so.1 $^ -o $@
 $(SIM)/libcudart.so.13: $(call simobjs,tests/sim/runtime/*.c)

@@ -171,21 +171,21 @@ typedef void(CUDA_CB *CUhostFn)(void *userData);
 typedef void(CUDA_CB *CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
 typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 
-#define CU_STREAM_LEGACY                   ((CUstream)0x1)
-#define CU_STREAM_PER_THREAD               ((CUstream)0x2)
-#define CU_MEMHOSTALLOC_PORTABLE           0x01
-#define CU_MEMHOSTALLOC_DEVICEMAP          0x02
-#define CU_MEMHOSTALLOC_WRITECOMBINED      0x04
-#define CU_MEMHOSTREGISTER_PORTABLE        0x01
-#define CU_MEMHOSTREGISTER_DEVICEMAP       0x02
-#define CU_MEMHOSTREGISTER_IOMEMORY        0x04
-#define CU_MEMHOSTREGISTER_READ_ONLY       0x08
-#define CU_MEM_CREATE_USAGE_TILE_POOL      0x1
-#define CU_LAUNCH_PARAM_END                ((void *)0x00)
-#define CU_LAUNCH_PARAM_BUFFER_POINTER     ((void *)0x01)
-#define CU_LAUNCH_PARAM_BUFFER_SIZE        ((void *)0x02)
-#define CU_DEVICE_CPU                      ((CUdevice)-1)
-#define CU_DEVICE_INVALID                  ((CUdevice)-2)
+#define CU_STREAM_LEGACY               ((CUstream)0x1)
+#define CU_STREAM_PER_THREAD           ((CUstream)0x2)
+#define CU_MEMHOSTALLOC_PORTABLE       0x01
+#define CU_MEMHOSTALLOC_DEVICEMAP      0x02
+#define CU_MEMHOSTALLOC_WRITECOMBINED  0x04
+#define CU_MEMHOSTREGISTER_PORTABLE    0x01
+#define CU_MEMHOSTREGISTER_DEVICEMAP   0x02
+#define CU_MEMHOSTREGISTER_IOMEMORY    0x04
+#define CU_MEMHOSTREGISTER_READ_ONLY   0x08
+#define CU_MEM_CREATE_USAGE_TILE_POOL  0x1
+#define CU_LAUNCH_PARAM_END            ((void *)0x00)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)0x02)
+#define CU_DEVICE_CPU                  ((CUdevice)-1)
+#define CU_DEVICE_INVALID              ((CUdevice)-2)
 
 /* The names that a program writes stand for these exports. A driver's own sources (and whoever needs an
  * older form too) define __CUDA_API_VERSION_INTERNAL and write the exports. */
