@@ -64,18 +64,16 @@ static void note_peaks(struct totals *totals, const char *line)
     }
 }
 
-/* The path of the record is last but one and may hold spaces. */
+/* The path of the record is last: it may hold spaces. */
 static void note_record(struct totals *totals, const char *line)
 {
-    const char *path = strstr(line, " record="), *kept = path ? strstr(path, " kept=") : NULL;
-    for (const char *next = kept; next; next = strstr(next + 1, " kept="))
-        kept = next;
-    if (!kept || kept[strlen(" kept=")] != '1')
+    const char *path = strstr(line, " record=");
+    if (!path || !number_after(line, " kept="))
         return;
     path += strlen(" record=");
     totals->kept_count++;
     free(totals->record);
-    totals->record = vg_need(strndup(path, (size_t)(kept - path)));
+    totals->record = vg_need(strndup(path, strcspn(path, "\n")));
 }
 
 static void read_summary(const struct vg_run_end *end, struct totals *totals)
