@@ -39,17 +39,15 @@ struct rt_driver rt_driver;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaError_t outcome;
 
-static cudaError_t fill_table(get_proc_fn get_proc)
+static void fill_table(get_proc_fn get_proc)
 {
     void *pointer = NULL;
-    if (get_proc("", &pointer, 0, FLAGS_NONE, NULL) != CUDA_SUCCESS)
-        return cudaErrorInsufficientDriver;
+    (void)get_proc("", &pointer, 0, FLAGS_NONE, NULL); /* NVIDIA's goes on whatever the answer is */
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         pointer = NULL;
         if (get_proc(rows[i].name, &pointer, rows[i].since, rows[i].flags, NULL) == CUDA_SUCCESS)
             memcpy((char *)&rt_driver + rows[i].offset, &pointer, sizeof(pointer));
     }
-    return cudaSuccess;
 }
 
 static cudaError_t load(void)
@@ -60,11 +58,9 @@ static cudaError_t load(void)
         return cudaErrorInsufficientDriver;
     get_proc_fn get_proc;
     memcpy(&get_proc, &symbol, sizeof(get_proc));
-    cudaError_t error = fill_table(get_proc);
-    if (error != cudaSuccess)
-        return error;
+    fill_table(get_proc);
     int version = 0;
-    error = RT_CALL(cuDriverGetVersion, (&version));
+    cudaError_t error = RT_CALL(cuDriverGetVersion, (&version));
     if (error == cudaSuccess && version < CUDART_VERSION)
         error = cudaErrorInsufficientDriver;
     return error == cudaSuccess ? RT_CALL(cuInit, (0)) : error;

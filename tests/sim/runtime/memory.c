@@ -74,7 +74,8 @@ static enum cudaMemoryType memory_type(unsigned int driver_type, unsigned int ma
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
     unsigned int type = 0, managed = 0;
-    int device = -2;
+    enum { NO_DEVICE = -2 };
+    int device = NO_DEVICE;
     CUdeviceptr on_device = 0;
     void *on_host = NULL;
     CUpointer_attribute wanted[] = {
@@ -92,7 +93,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         return rt_done(error);
     memset(attributes, 0, sizeof(*attributes));
     attributes->type = memory_type(type, managed);
-    attributes->device = device;
+    attributes->device = attributes->type == cudaMemoryTypeUnregistered ? NO_DEVICE : device;
     attributes->devicePointer = (void *)on_device;
     attributes->hostPointer =
         attributes->type == cudaMemoryTypeUnregistered ? (void *)(size_t)ptr : on_host;
