@@ -106,7 +106,7 @@ static void man_commands(void)
         put_roff(command->summary);
         puts("");
     }
-    puts("Each has \\fB\\-\\-help\\fR.");
+    puts(".PP\nEach has \\fB\\-\\-help\\fR.");
 }
 
 static void man_options(void)
