@@ -10,7 +10,15 @@
 
 #include "tools/render_text.h"
 
-enum { WIDTH_DEFAULT = 100, SITES_MAX = 6, ADVICE_MAX = 4, EVIDENCE_MAX = 4, NOTES_MAX = 3 };
+enum {
+    WIDTH_DEFAULT = 100,
+    WIDTH_LEAST = 76,
+    WIDTH_MOST = 120,
+    SITES_MAX = 6,
+    ADVICE_MAX = 4,
+    EVIDENCE_MAX = 4,
+    NOTES_MAX = 3
+};
 
 void vg_text_wrapped(FILE *out, const char *lead, const char *text, unsigned width)
 {
@@ -209,12 +217,18 @@ static void print_line_at(FILE *out, const struct vg_text *text, const char *lea
     free(place);
 }
 
+/* Without what the reader has seen in the summary or will see in the table of sites. */
 static void print_evidence(FILE *out, const struct vg_text *text)
 {
     const struct vg_report *report = text->report;
-    for (unsigned i = 0; i < report->verdict.evidence_count && i < EVIDENCE_MAX; i++)
-        if (!report->verdict.evidence[i].site) /* the table of sites shows it */
-            print_line_at(out, text, "           ", report->verdict.evidence[i].text, 0);
+    for (unsigned i = 0, shown = 0; i < report->verdict.evidence_count && shown < EVIDENCE_MAX;
+         i++) {
+        const struct vg_evidence *evidence = &report->verdict.evidence[i];
+        if (evidence->site || evidence->in_summary)
+            continue;
+        print_line_at(out, text, "           ", evidence->text, 0);
+        shown++;
+    }
 }
 
 static void print_advice(FILE *out, const struct vg_text *text)
@@ -265,12 +279,18 @@ static void print_end(FILE *out, const struct vg_render_options *options)
     free(clean);
 }
 
+static unsigned width_of(const struct vg_render_options *options)
+{
+    unsigned width = options && options->width ? options->width : WIDTH_DEFAULT;
+    return width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+}
+
 int vg_render_text(const struct vg_report *report, struct vg_symbols *symbols,
                    const struct vg_render_options *options, FILE *out)
 {
     struct vg_text text = {.report = report,
                            .symbols = symbols,
-                           .width = options && options->width ? options->width : WIDTH_DEFAULT,
+                           .width = width_of(options),
                            .color = options && options->color};
     char *block = NULL;
     size_t bytes = 0;

@@ -119,10 +119,13 @@ static void add_device_evidence(struct vg_report *report, const struct vg_facts 
     if (!facts->device)
         return;
     text bytes;
-    if (facts->short_bytes != VG_UNKNOWN)
-        set_bytes(vg_report_evidence(report, "the request exceeds free memory by %s",
-                                     vg_bytes_text(bytes, facts->short_bytes)),
-                  facts->short_bytes);
+    if (facts->short_bytes != VG_UNKNOWN) {
+        struct vg_evidence *evidence =
+            vg_report_evidence(report, "the request exceeds free memory by %s",
+                               vg_bytes_text(bytes, facts->short_bytes));
+        set_bytes(evidence, facts->short_bytes);
+        evidence->in_summary = report->verdict.verdict == VG_VERDICT_UNKNOWN;
+    }
     add_largest_owner(report, facts);
     add_largest_site(report, facts);
     add_cache(report, facts);

@@ -68,8 +68,8 @@ struct vg_report_site {
     uint32_t id; /* index + 1 in SITES: the `id` of the report */
     const char *library;
     uint64_t at_peak_bytes;
-    bool
-        segment; /* driver memory asked for by the framework's caching allocator: its blocks have sites of their own */
+    /* Driver memory asked for by the framework's caching allocator: its blocks have their own sites. */
+    bool segment;
 };
 
 struct vg_evidence {
@@ -79,8 +79,9 @@ struct vg_evidence {
     bool exact; /* bytes below are the value */
     uint64_t bytes;
     const char *unit; /* "bytes", "percent", "seconds", NULL */
-    uint32_t
-        site; /* id of the site that the text ends with (its place is known to the renderer); 0 none */
+    /* Id of the site whose place the renderer puts behind the text; 0 none. */
+    uint32_t site;
+    bool in_summary; /* the summary says it in words already */
 };
 struct vg_advice {
     const char *action;  /* short key, from advice.def */
