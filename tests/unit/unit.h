@@ -5,6 +5,7 @@
 #define VG_TESTS_UNIT_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -106,17 +107,29 @@ static inline void unit_check_view(struct unit *unit, const struct vg_view *view
     }
 }
 
-/* Runs `body` in a child, which ends with its result; a test of what would end the process. */
-static inline int unit_in_child(int (*body)(struct unit *), struct unit *unit)
+/* Runs `body` in a child, with a record of its own (a parent's is not mapped there). The status as waitpid gives it: a signal shows. */
+static inline int unit_in_child(int (*body)(struct unit *), uint64_t limit_bytes)
 {
+    struct unit own, *unit = &own;
+    memset(unit, 0, sizeof *unit);
+    unit_dir(unit);
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        /* cmocka's handlers would go on in the child with the parent's tests. */
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGBUS, SIG_DFL);
+        if (vg_record_create(&unit->record, unit->path, limit_bytes) != VG_OK) {
+            _exit(99);
+        }
+        vg_ledger_init(&unit->ledger, &unit->record);
         _exit(body(unit));
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    unlink(unit->path);
+    assert_int_equal(rmdir(unit->dir), 0);
     return status;
 }
 
