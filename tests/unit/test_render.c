@@ -321,7 +321,11 @@ static void test_text_names_the_line_that_asked(void **state)
     char *text = rendered(torch_report(&f), vg_render_text, NULL);
     assert_non_null(strstr(text, "  request  512.0 MiB by torch at train.py:88 forward\n"));
     assert_non_null(strstr(text, "cuMemAlloc_v2 of 514.0 MiB through cudaMalloc, tried 2 times"));
-    assert_non_null(strstr(text, "torch: live tensors"));
+    assert_non_null(
+        strstr(text, "torch: live tensors                                  18.79   83.6"));
+    assert_non_null(
+        strstr(text, "torch: cached, too small for this request             1.21    5.4"));
+    assert_null(strstr(text, "torch: cached, other stream"));
     assert_non_null(strstr(text, "other processes: 991 Xorg"));
     assert_non_null(strstr(text, "in no sum: managed 3.0 GiB"));
     assert_non_null(strstr(text, "model.py:57 forward"));
@@ -382,6 +386,28 @@ static void test_text_of_a_process_that_never_failed_claims_nothing(void **state
     fixture_close(&f);
 }
 
+static void assert_clean(const char *dirty, const char *wanted)
+{
+    char *clean = vg_render_clean(dirty, "?", false);
+    assert_string_equal(clean, wanted);
+    free(clean);
+}
+
+static void test_clean_text_is_valid_utf8_and_drives_no_terminal(void **state)
+{
+    (void)state;
+    assert_clean("plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+                 "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+    assert_clean("\xed\xa0\x80", "???");      /* a surrogate */
+    assert_clean("\xc0\xaf", "??");           /* overlong */
+    assert_clean("\xf4\x90\x80\x80", "????"); /* above U+10FFFF */
+    assert_clean("\xe2\x82", "??");           /* cut */
+    assert_clean("\x1b[1m\n\x7f\xc2\x9b", "?[1m???");
+    char *kept = vg_render_clean("a\nb\xff", "\xef\xbf\xbd", true);
+    assert_string_equal(kept, "a\nb\xef\xbf\xbd");
+    free(kept);
+}
+
 static void test_shares_sum_to_the_shown_total(void **state)
 {
     (void)state;
@@ -420,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_text_adds_up_as_it_is_shown),
         cmocka_unit_test(test_text_shows_a_negative_rest_as_counted_not_resident),
         cmocka_unit_test(test_text_of_a_process_that_never_failed_claims_nothing),
+        cmocka_unit_test(test_clean_text_is_valid_utf8_and_drives_no_terminal),
         cmocka_unit_test(test_shares_sum_to_the_shown_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

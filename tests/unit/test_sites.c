@@ -79,6 +79,23 @@ static void test_libraries_sum_to_tracked_bytes_of_every_device(void **state)
     fixture_close(&f);
 }
 
+static void test_libraries_hold_only_what_occupies_the_device(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    context_of(&f, 0, 1, true);
+    alloc_of(&f, VG_KIND_MANAGED, MIB(64), STACK(&f, "/opt/libmanaged.so"));
+    alloc_of(&f, VG_KIND_DEVICE, MIB(1), STACK(&f, "/opt/liba.so"));
+    alloc_of(&f, VG_KIND_GRAPH, MIB(2), STACK(&f, "/opt/libb.so"));
+    const struct vg_report_device *device = &report_at(&f, 0, true)->devices[0];
+    assert_int_equal(device->library_count, 2);
+    assert_string_equal(device->libraries[0].library, "libb.so");
+    assert_int_equal(device->libraries[0].bytes, MIB(2));
+    assert_int_equal(device->libraries[1].bytes, MIB(1));
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +103,7 @@ int main(void)
         cmocka_unit_test(test_sites_name_the_failing_one_even_without_live_bytes),
         cmocka_unit_test(test_sites_belong_to_the_innermost_library_that_is_not_plumbing),
         cmocka_unit_test(test_libraries_sum_to_tracked_bytes_of_every_device),
+        cmocka_unit_test(test_libraries_hold_only_what_occupies_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
