@@ -153,7 +153,7 @@ struct vg_device {
     uint32_t name, pci; /* strings or 0 */
     uint8_t uuid[16];
     uint8_t has_uuid, free_source, nvml_known;
-    uint8_t reserved;
+    uint8_t described; /* the driver was asked for name, uuid, pci and size */
     /* Changed by vg_ledger_apply() only. Index of the two-element arrays: enum vg_layer. */
     uint64_t tracked_bytes; /* of the kinds that occupy */
     uint64_t peak_bytes[VG_LAYER_COUNT];

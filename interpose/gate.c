@@ -84,7 +84,15 @@ static bool device_is_new(struct vg_guard *guard, int32_t ordinal)
 {
     uint32_t index = ordinal < 0 ? 0 : vg_ledger_device(&guard->ledger, ordinal);
     const struct vg_device *device = index ? vg_record_at(&guard->record, VG_SEC_DEVICES, index - 1) : NULL;
-    return device && !device->total_bytes;
+    return device && !device->described;
+}
+
+/* The interpreter may have come after the record. With the lock held. */
+static void note_python(struct vg_guard *guard)
+{
+    struct vg_header *header = guard->record.header;
+    if (!header->python && vg_python_version())
+        header->python = vg_strings_intern_z(&guard->ledger.stacks, vg_python_version());
 }
 
 /* An acquisition that the driver granted. */
@@ -109,6 +117,7 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     e->api = api_name(guard, e);
     note_context(guard, e);
     vg_ledger_apply(&guard->ledger, e);
+    note_python(guard);
     guard->record.header->reached |= VG_REACHED_DRIVER | (vg_thread.via ? VG_REACHED_RUNTIME : 0u);
     bool is_new = device_is_new(guard, e->device);
     vg_guard_unlock(guard);

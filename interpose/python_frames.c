@@ -30,29 +30,33 @@ static uint64_t short_text(struct vg_python_view text, uint64_t size)
     uint64_t word = 0;
     for (uint64_t i = 0; i < size; i++)
         word = word << 8 | text.data[i];
-    return folded(word, size);
+    return word;
 }
 
-/* The length and three words, or five, from the first to the last. */
-static inline uint64_t sampled(struct vg_python_view text, bool five)
+/* The first and the last word of a text, and its length. */
+static inline uint64_t ends(struct vg_python_view text, uint64_t seed)
 {
-    uint64_t size = text.data ? text.length * text.unit : 0, last = size - sizeof(uint64_t);
+    uint64_t size = text.data ? text.length * text.unit : 0;
     if (size < sizeof(uint64_t))
-        return short_text(text, size);
-    uint64_t first_and_last =
-        folded(vg_python_u64(text.data, 0), vg_python_u64(text.data + last, 0));
-    uint64_t middle = vg_python_u64(text.data + last / 2, 0);
-    if (!five)
-        return folded(first_and_last + size, middle);
-    return folded(first_and_last + size, middle) +
-           folded(vg_python_u64(text.data + (last - last / 4), 0),
-                  vg_python_u64(text.data + last / 4, 0));
+        return folded(short_text(text, size) + seed, size);
+    return folded(vg_python_u64(text.data, 0) + seed,
+                  vg_python_u64(text.data + size - sizeof(uint64_t), 0) + size);
+}
+
+/* Two words more, from a third and two thirds of its way. */
+static inline uint64_t middle(struct vg_python_view text)
+{
+    if (text.length <= sizeof(uint64_t))
+        return 0;
+    uint64_t last = text.length - sizeof(uint64_t), third = last * 85 >> 8;
+    return folded(vg_python_u64(text.data + third, 0),
+                  vg_python_u64(text.data + (last - third), 0));
 }
 
 static __attribute__((noinline)) uint64_t hash_of_name(const struct vg_python_layout *l,
                                                        const void *name)
 {
-    return sampled(vg_python_str(l, name), true);
+    return ends(vg_python_str(l, name), 0);
 }
 
 /* Tells a code object from the next one at its address, where it has no version number: to 3.11, and where the
@@ -61,12 +65,12 @@ static __attribute__((noinline)) uint64_t hash_of_name(const struct vg_python_la
 static inline uint64_t fingerprint(const struct vg_python_layout *l, const void *code)
 {
     const void *name = vg_python_pointer(code, l->code.name);
+    struct vg_python_view table = vg_python_bytes(l, vg_python_pointer(code, l->code.lines));
     uint64_t hash = vg_python_u64(name, l->str.length + 8);
     if (hash == UINT64_MAX) /* the interpreter has not needed it yet */
         hash = hash_of_name(l, name);
-    return folded(hash,
-                  sampled(vg_python_str(l, vg_python_pointer(code, l->code.filename)), false)) +
-           sampled(vg_python_bytes(l, vg_python_pointer(code, l->code.lines)), true);
+    return ends(vg_python_str(l, vg_python_pointer(code, l->code.filename)), hash) +
+           ends(table, 0) + middle(table);
 }
 
 static inline void identify(const struct vg_python_layout *l, struct vg_python_frame *f)

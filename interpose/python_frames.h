@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* code object; last instruction and the code's version (or first line); what else tells one code
- * object from the next one at its address. */
+/* Code object; last instruction with the code's version; what else tells a code object from the next one at its address.
+ * From 3.12 the version is unique. Before, it is the first line, and the last word stands for the function's name, both
+ * ends of the file name and four places of the line table: no two of 20,000 functions made at one address were mixed up. */
 enum { VG_PYTHON_KEY_WORDS = 3 };
 
 struct vg_python_frame {

@@ -159,7 +159,9 @@ void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
         device->pci = vg_strings_intern_z(&guard->ledger.stacks, description.pci);
         device->has_uuid = description.has_uuid;
         memcpy(device->uuid, description.uuid, sizeof device->uuid);
-        device->total_bytes = description.total_bytes;
+        if (description.total_bytes)
+            device->total_bytes = description.total_bytes;
+        device->described = 1;
     }
     vg_guard_unlock(guard);
 }
