@@ -272,8 +272,9 @@ def replaced_code():
         check()
     replacements = [dict(co_name=Name("subclass")), dict(co_name=Name("під")), dict(co_filename=Name("/x/\U0001f40d")),
                     dict(co_firstlineno=90000), dict(co_name="\udc80"), dict(co_name="x" * 300)]
-    broken = "co_linetable" if sys.version_info >= (3, 10) else "co_lnotab"
-    replacements += [{broken: b""}, {broken: b"\x01"}] if sys.version_info < (3, 11) else []
+    table = "co_linetable" if sys.version_info >= (3, 10) else "co_lnotab"
+    no_line = b"\xff" if sys.version_info >= (3, 11) else b"\xfe\x80"    # from 3.10; before, just another table
+    replacements += [{table: b""}, {table: no_line * 100}]
     for change in replacements:
         original.__code__ = original.__code__.replace(**change)
         original()
@@ -305,7 +306,7 @@ def destructors_and_gc_callbacks():
     del thing
 
     def on_collect(phase, info):
-        if len(seen) < 40:
+        if len(seen) < 400:
             seen.append(phase)
             check()
     seen = []
@@ -319,7 +320,8 @@ def destructors_and_gc_callbacks():
         gc.collect()
 
         def churn(n):
-            return [{"a": [n]} for _ in range(n)]
+            kept = [{"a": [n]} for _ in range(n)]
+            return lambda: (kept, n)    # making their cells can start a collection before the first instruction
         for n in range(50):
             churn(n)
     finally:
