@@ -27,6 +27,8 @@ unsigned vg_symbols_stack(struct vg_symbols *symbols, uint32_t stack,
     struct vg_text_frame *frames = symbols->frames[symbols->stacks++ % 64];
     for (uint32_t i = 0; i < vg_stack_native(head) + vg_stack_python(head); i++) {
         const struct vg_frame *frame = vg_view_frame(view, ids[i] - 1);
+        if (!frame || count == 16)
+            break;
         if (frame->lang == VG_LANG_PYTHON) {
             frames[count++] =
                 (struct vg_text_frame){.lang = "python",
@@ -35,7 +37,8 @@ unsigned vg_symbols_stack(struct vg_symbols *symbols, uint32_t stack,
                                        .file = vg_view_string(view, frame->file)};
             continue;
         }
-        const char *path = vg_view_string(view, vg_view_module(view, frame->module - 1)->path);
+        const struct vg_module *module = vg_view_module(view, frame->module - 1);
+        const char *path = module ? vg_view_string(view, module->path) : "";
         frames[count++] = (struct vg_text_frame){.lang = "native",
                                                  .function = "work",
                                                  .module = path,
