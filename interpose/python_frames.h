@@ -26,8 +26,8 @@ enum vg_python_state {
     VG_PYTHON_REFUSED, /* an interpreter whose layout is not known: native frames only */
 };
 
-/* Finds the interpreter and checks its fingerprint. Any thread, at any time; later calls are cheap:
- * while absent, a new search is made only after a module was loaded. May take the loader's lock. */
+/* Finds the interpreter and checks its fingerprint. Any thread, at any time; later calls are cheap: while there is none,
+ * one in 64 looks whether a module was loaded since, and only then searches. May take the loader's lock. */
 enum vg_python_state vg_python_probe(void);
 
 /* "3.11.7"; NULL while absent. Also set where the build is refused. */

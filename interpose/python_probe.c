@@ -56,6 +56,7 @@ static const struct vg_python_layout layouts[] = {
 static struct {
     _Atomic int state; /* enum vg_python_state */
     atomic_flag searching;
+    _Atomic unsigned asked; /* probes since no interpreter was found */
     unsigned long long
         loads_seen; /* the loader's count of loaded modules at the last fruitless search */
     char version[32];
@@ -190,9 +191,11 @@ static enum vg_python_state search(void)
 {
     if (!find_interpreter())
         return VG_PYTHON_ABSENT;
-    bool complete = find_calls();
-    if (complete && !self.python.is_initialized())
+    bool complete = self.python.is_finalizing || find_calls(); /* found last */
+    if (complete && !self.python.is_initialized()) {
+        atomic_store_explicit(&self.asked, 0, memory_order_relaxed); /* soon: ask each time */
         return VG_PYTHON_ABSENT;
+    }
     const char *text = self.get_version();
     size_t length = strcspn(text, " ");
     if (length >= sizeof self.version)
@@ -206,10 +209,20 @@ static enum vg_python_state search(void)
     return VG_PYTHON_OK;
 }
 
+/* In a program without Python every allocation asks. Even whether a module was loaded is 50 ns, so it is looked at once
+ * in 64 times. A lost increment does no harm. */
+static bool is_worth_a_search(void)
+{
+    unsigned asked = atomic_load_explicit(&self.asked, memory_order_relaxed);
+    atomic_store_explicit(&self.asked, asked + 1, memory_order_relaxed);
+    return asked % 64 == 0;
+}
+
 enum vg_python_state vg_python_probe(void)
 {
     int state = atomic_load_explicit(&self.state, memory_order_acquire);
-    if (state != VG_PYTHON_ABSENT || atomic_flag_test_and_set(&self.searching))
+    if (state != VG_PYTHON_ABSENT || !is_worth_a_search() ||
+        atomic_flag_test_and_set(&self.searching))
         return (enum vg_python_state)state;
     state = atomic_load(&self.state);
     if (state == VG_PYTHON_ABSENT)
