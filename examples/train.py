@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a report must show for `python train.py --batch 4096` on 24 GiB:
-#   asked     torch's allocator, from Block.forward in this file
+#   asked     torch's allocator for 2.00 GiB, from Block.forward in this file, at h = F.gelu(h)
 #   holders   the activations of the blocks before it, all from Block.forward; weights are a small part
 #   verdict   unknown (the memory is simply used up by this program: nobody else, no leak, no absurd request)
 # `python train.py` fits, and prints the same lines in every run: no number here depends on what a kernel computes.

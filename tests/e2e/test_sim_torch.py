@@ -1,0 +1,118 @@
+"""Real PyTorch on the simulated GPU: it imports, trains, and runs out of memory with its own full message."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+PYTHON = os.path.join(BUILD, "venv/bin/python")
+SIM = [os.path.join(BUILD, "sim", name)
+       for name in ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1", "libvgsim_math.so")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch_is_there():
+    state = os.path.join(BUILD, "torch.state")
+    if os.path.exists(state):
+        with open(state, encoding="utf-8") as file:
+            reason = file.read().strip()
+        if reason != "ready":
+            pytest.skip(reason)
+    elif not os.path.exists(PYTHON):
+        pytest.skip("no PyPI: build/venv has no torch")
+
+
+def run(arguments, memory="24GiB", **variables):
+    environment = dict(os.environ, LD_PRELOAD=":".join(SIM), VGSIM_MEMORY=memory, **variables)
+    return subprocess.run([PYTHON, *arguments], env=environment, cwd=ROOT, capture_output=True,
+                          text=True, timeout=120)
+
+
+def run_code(code, **options):
+    result = run(["-c", "import torch\nfrom torch import nn\n" + code], **options)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_torch_finds_the_device():
+    out = run_code("print(torch.cuda.is_available(), torch.cuda.device_count())\n"
+                   "print(torch.cuda.get_device_properties(0).total_memory)\n"
+                   "print(torch.cuda.mem_get_info()[1])", memory="8GiB")
+    assert out.split() == ["True", "1", str(8 << 30), str(8 << 30)]
+
+
+def test_copies_keep_their_bytes():
+    out = run_code("x = torch.arange(1000, dtype=torch.int64)\n"
+                   "y = x.cuda()\n"
+                   "print(torch.equal(y.cpu(), x), y[7].item(), y[3:5].clone().cpu().tolist())\n"
+                   "print(torch.equal(x.pin_memory().to('cuda', non_blocking=True).cpu(), x))")
+    assert out.split("\n")[:2] == ["True 7 [3, 4]", "True"]
+
+
+OPTIMIZERS = """
+model = nn.Sequential(nn.Embedding(100, 64), nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(), nn.ReLU(),
+                      nn.Linear(256, 100)).cuda()
+weights = list(model.parameters())
+tokens = torch.randint(100, (8, 16), device="cuda")
+for optimizer in (torch.optim.SGD(weights, lr=0.1), torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+                  torch.optim.Adam(weights, foreach=True), torch.optim.AdamW(weights, fused=True)):
+    for autocast in (False, True):
+        for step in range(3):
+            with torch.autocast("cuda", enabled=autocast):
+                chances = torch.softmax(model(tokens), -1)
+                loss = nn.functional.cross_entropy(chances.flatten(0, 1), tokens.flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        loss.item()
+        torch.cuda.synchronize()
+        print("trained", 0 < torch.cuda.memory_allocated() <= torch.cuda.memory_reserved())
+"""
+
+
+def test_the_usual_layers_train_with_the_usual_optimizers():
+    assert run_code(OPTIMIZERS) == "trained True\n" * 8
+
+
+def test_attention_trains():
+    run_code("layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).cuda()\n"
+             "layer(torch.randn(4, 16, 64, device='cuda')).sum().backward()")
+
+
+def test_running_out_of_memory_raises_torchs_own_message():
+    out = run_code("kept = []\n"
+                   "try:\n"
+                   "    while True: kept.append(torch.empty(100 << 20, device='cuda'))\n"
+                   "except torch.OutOfMemoryError as error: print(error)", memory="2GiB")
+    for part in ("Tried to allocate 400.00 MiB", "total capacity of 2.00 GiB", "is free",
+                 "this process has", "reserved by PyTorch but unallocated"):
+        assert part.lower() in out.lower(), out
+
+
+def test_memory_comes_back_after_a_caught_failure():
+    out = run_code("x = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\n"
+                   "for i in range(3):\n"
+                   "    try: torch.empty(3 << 30, dtype=torch.uint8, device='cuda')\n"
+                   "    except torch.OutOfMemoryError: print('caught')\n"
+                   "del x\n"
+                   "torch.cuda.empty_cache()\n"
+                   "torch.empty(1536 << 20, dtype=torch.uint8, device='cuda')", memory="2GiB")
+    assert out == "caught\n" * 3
+
+
+def test_train_py_fits_with_its_defaults_and_says_the_same_every_time():
+    first, second = run(["examples/train.py"]), run(["examples/train.py"])
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    assert len(re.findall(r"^step \d+: [1-9]\d+ bytes allocated", first.stdout, flags=re.M)) == 20
+
+
+def test_train_py_with_a_big_batch_does_not_fit():
+    result = run(["examples/train.py", "--batch", "4096"])
+    assert result.returncode == 1
+    assert "torch.OutOfMemoryError: CUDA out of memory." in result.stderr
+    assert re.search(r'train\.py", line \d+, in forward\n', result.stderr)
+    assert not re.search(r"^step", result.stdout, flags=re.M)
