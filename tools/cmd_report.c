@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/analysis/report.h"
@@ -167,6 +168,15 @@ static char *json_beside(const char *path)
     return NULL;
 }
 
+/* Nanoseconds since the record was made, by the clock that it is kept in. */
+static uint64_t record_now(const struct vg_header *header)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return ns > header->start_monotonic_ns ? ns - header->start_monotonic_ns : 0;
+}
+
 /* incident: index + 1 in the view, 0 the state as it is. note: NULL or a line for the report. */
 static int print_report(const struct report *report, const struct vg_view *view, const char *path,
                         uint32_t incident, const char *note)
@@ -177,6 +187,8 @@ static int print_report(const struct report *report, const struct vg_view *view,
     };
     struct vg_report model;
     char why[256];
+    if (request.alive)
+        request.now_ns = record_now(view->header);
     if (vg_report_build(view, &request, &model) != VG_OK)
         return vg_cli_error("no such incident");
     if (note)

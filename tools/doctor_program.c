@@ -63,8 +63,7 @@ static struct json_object *describe(const struct vg_view *view)
     add_count(object, "unknown_free_count", header->unknown_free_count);
     add_count(object, "failed_free_count", header->failed_free_count);
     add_count(object, "sites", vg_view_count(view, VG_SEC_SITES));
-    add_count(object, "stacks",
-              vg_view_count(view, VG_SEC_STACKS) ? vg_view_count(view, VG_SEC_FRAMES) : 0);
+    add_count(object, "frames", vg_view_count(view, VG_SEC_FRAMES));
     json_object_object_add(object, "saturated", json_object_new_boolean(header->saturated != 0));
     return object;
 }
@@ -164,7 +163,8 @@ int vg_doctor_program(const struct vg_doctor_run *run, struct json_object *objec
     }
     struct json_object *program = json_object_new_object();
     json_object_object_add(program, "ended_with", exit_of(status));
-    json_object_object_add(program, "driver_loaded", json_object_new_boolean(seen.driver));
+    json_object_object_add(program, "driver_loaded",
+                           json_object_new_boolean(seen.driver || outcome.hooked));
     json_object_object_add(program, "finding", json_object_new_string(finding(&outcome, &seen)));
     json_object_object_add(program, "processes", records);
     json_object_object_add(object, "program", program);

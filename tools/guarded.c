@@ -17,6 +17,11 @@
 #include "tools/alloc.h"
 #include "tools/cli.h"
 
+/* Passed on to the program. Blocked from before it is started until that can be done. */
+static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { PASSED_ON_COUNT = sizeof(passed_on) / sizeof(*passed_on) };
+static sigset_t mask_before;
+
 /* In front of what it says now; empty: nothing. */
 static void prepend(const char *variable, const char *value)
 {
@@ -116,6 +121,7 @@ _Noreturn static void become(const struct vg_guarded *guarded, const char *libra
     set_options(guarded);
     if (guarded->stdout_to_stderr)
         dup2(STDERR_FILENO, STDOUT_FILENO);
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
     execvp(guarded->command[0], guarded->command);
     int error = errno;
     if (write(error_fd, &error, sizeof(error)) < 0)
@@ -129,6 +135,11 @@ static int start(struct vg_guarded *guarded, const char *library, const char *si
     if (pipe2(ends, O_CLOEXEC))
         return vg_cli_error("no pipe: %s", strerror(errno));
     fflush(NULL);
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < PASSED_ON_COUNT; i++)
+        sigaddset(&set, passed_on[i]);
+    sigprocmask(SIG_BLOCK, &set, &mask_before);
     guarded->pid = fork();
     if (guarded->pid == 0)
         become(guarded, library, simulation, ends[1]);
@@ -178,12 +189,12 @@ static void pass_on(int number, siginfo_t *info, void *context)
 int vg_guarded_wait(struct vg_guarded *guarded, void (*poll)(pid_t pid, void *context),
                     void *context)
 {
-    static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
     action.sa_sigaction = pass_on;
     target = guarded->pid;
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-        sigaction(numbers[i], &action, NULL);
+    for (int i = 0; i < PASSED_ON_COUNT; i++)
+        sigaction(passed_on[i], &action, NULL);
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
     int status;
     for (;;) {
         pid_t ended = waitpid(guarded->pid, &status, poll ? WNOHANG : 0);

@@ -125,7 +125,8 @@ static bool write_forms(const struct vg_report_guard *call, const struct vg_repo
     return done;
 }
 
-/* Index + 1 of the incident that the stem names; without such a name the last one: a copy ends with the incident that it was made for. */
+/* Index + 1 of the incident that the stem names, 0 where it is the end; without such a name the
+ * last one: a copy ends with the incident that it was made for. */
 static uint32_t incident_of(const struct vg_view *view, const char *stem)
 {
     uint64_t count = vg_view_count(view, VG_SEC_INCIDENTS);
@@ -135,6 +136,8 @@ static uint32_t incident_of(const struct vg_view *view, const char *stem)
         return (uint32_t)count;
     bool named = vg_incident_name(name, kind, &number);
     free(name);
+    if (named && !strcmp(kind, "exit"))
+        return 0;
     for (uint64_t i = count; named && i > 0; i--) {
         const struct vg_incident *incident = vg_view_incident(view, i - 1);
         bool is_oom = incident && incident->kind == VG_INCIDENT_OOM;
@@ -154,7 +157,8 @@ int vg_report_from_guard(const struct vg_report_guard *call)
     signal(SIGPIPE, SIG_IGN);
     if (vg_view_open_fd(&view, call->fd, why, sizeof(why)) != VG_OK)
         return VG_EXIT_USAGE;
-    struct vg_report_request request = {.incident = incident_of(&view, call->stem), .alive = true};
+    struct vg_report_request request = {.incident = incident_of(&view, call->stem),
+                                        .alive = view.header->ended == VG_ENDED_NO};
     bool done = vg_report_build(&view, &request, &report) == VG_OK;
     if (done) {
         done = write_forms(call, &report);

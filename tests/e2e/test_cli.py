@@ -238,7 +238,7 @@ def test_run_sets_the_environment_of_the_program():
 
 @needs_library
 def test_run_passes_on_a_signal_that_is_sent_to_it():
-    process = subprocess.Popen([TOOL, "run", "sh", "-c", "trap 'echo got; exit 7' TERM; echo ready; while :; do sleep 0.05; done"],
+    process = subprocess.Popen([TOOL, "run", "sh", "-c", "trap 'echo got; exit 7' TERM; echo ready; for i in $(seq 400); do sleep 0.05; done"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
