@@ -20,23 +20,37 @@ enum {
     NOTES_MAX = 3
 };
 
+/* Length of the piece at `text` that stays on one line: a word, with the unit that follows a number and what an arrow points to. */
+static size_t piece_length(const char *text)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "B", "%"};
+    size_t length = strcspn(text, " ");
+    if (strncmp(text, "<-", 2) == 0 && text[2] == ' ')
+        return 3 + strcspn(text + 3, " ");
+    for (size_t i = 0; i < sizeof units / sizeof units[0] && text[length]; i++) {
+        size_t size = strlen(units[i]);
+        if (strncmp(text + length + 1, units[i], size) == 0)
+            return length + 1 + strcspn(text + length + 1, " ");
+    }
+    return length;
+}
+
 void vg_text_wrapped(FILE *out, const char *lead, const char *text, unsigned width)
 {
-    size_t indent = strlen(lead), at = indent;
+    size_t indent = strlen(lead), at = indent, gap = 0;
     fputs(lead, out);
-    bool first = true;
-    for (const char *word = text; *word;) {
-        size_t length = strcspn(word, " ");
-        if (!first && at + 1 + length > width) {
+    while (*text) {
+        size_t length = piece_length(text);
+        if (gap && at + gap + length > width) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
-            first = true;
+            gap = 0;
         }
-        fprintf(out, "%s%.*s", first ? "" : " ", (int)length, word);
-        at += length + !first;
-        first = false;
-        word += length;
-        word += strspn(word, " ");
+        fprintf(out, "%*s%.*s", (int)gap, "", (int)length, text);
+        at += gap + length;
+        text += length;
+        gap = strspn(text, " ");
+        text += gap;
     }
     fputc('\n', out);
 }
@@ -81,8 +95,10 @@ static const char *duration_text(char *to, size_t size, double seconds)
         snprintf(to, size, "%" PRIu64 " h %" PRIu64 " min", whole / 3600, whole % 3600 / 60);
     else if (whole >= 60)
         snprintf(to, size, "%" PRIu64 " min %" PRIu64 " s", whole / 60, whole % 60);
+    else if (whole)
+        snprintf(to, size, "%.1f s", seconds);
     else
-        snprintf(to, size, "%.1f s", seconds > 0 ? seconds : 0);
+        snprintf(to, size, "%.0f ms", seconds > 0 ? seconds * 1000 : 0);
     return to;
 }
 
@@ -217,14 +233,14 @@ static void print_line_at(FILE *out, const struct vg_text *text, const char *lea
     free(place);
 }
 
-/* Without what the reader has seen in the summary or will see in the table of sites. */
+/* Without what the summary and the tables say. */
 static void print_evidence(FILE *out, const struct vg_text *text)
 {
     const struct vg_report *report = text->report;
     for (unsigned i = 0, shown = 0; i < report->verdict.evidence_count && shown < EVIDENCE_MAX;
          i++) {
         const struct vg_evidence *evidence = &report->verdict.evidence[i];
-        if (evidence->site || evidence->in_summary)
+        if (evidence->site || evidence->is_shown)
             continue;
         print_line_at(out, text, "           ", evidence->text, 0);
         shown++;

@@ -23,9 +23,11 @@ static bool when_empty_device(const struct vg_facts *facts)
 {
     return !facts->host && facts->out_of_memory;
 }
-static bool when_has_largest(const struct vg_facts *facts)
+static bool when_largest_would_do(const struct vg_facts *facts)
 {
-    return facts->largest && facts->called;
+    return facts->called && facts->largest &&
+           (facts->short_bytes == VG_UNKNOWN ||
+            facts->largest->site->live_bytes >= facts->short_bytes);
 }
 static bool when_is_short(const struct vg_facts *facts)
 {

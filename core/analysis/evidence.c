@@ -58,15 +58,16 @@ static void add_largest_owner(struct vg_report *report, const struct vg_facts *f
     if (!name)
         return;
     text bytes;
+    struct vg_evidence *evidence;
     if (device->total_bytes == VG_UNKNOWN)
-        set_bytes(vg_report_evidence(report, "%s%s: %s, the largest owner", name, suffix,
-                                     vg_bytes_text(bytes, most)),
-                  most);
+        evidence = vg_report_evidence(report, "%s%s: %s, the largest owner", name, suffix,
+                                      vg_bytes_text(bytes, most));
     else
-        set_bytes(vg_report_evidence(report, "%s%s: %s (%.1f %% of the device), the largest owner",
-                                     name, suffix, vg_bytes_text(bytes, most),
-                                     percent(most, device->total_bytes)),
-                  most);
+        evidence = vg_report_evidence(report, "%s%s: %s (%.1f %% of the device), the largest owner",
+                                      name, suffix, vg_bytes_text(bytes, most),
+                                      percent(most, device->total_bytes));
+    set_bytes(evidence, most);
+    evidence->is_shown = device->total_bytes != VG_UNKNOWN;
 }
 
 static void add_largest_site(struct vg_report *report, const struct vg_facts *facts)
@@ -124,7 +125,7 @@ static void add_device_evidence(struct vg_report *report, const struct vg_facts 
             vg_report_evidence(report, "the request exceeds free memory by %s",
                                vg_bytes_text(bytes, facts->short_bytes));
         set_bytes(evidence, facts->short_bytes);
-        evidence->in_summary = report->verdict.verdict == VG_VERDICT_UNKNOWN;
+        evidence->is_shown = report->verdict.verdict == VG_VERDICT_UNKNOWN;
     }
     add_largest_owner(report, facts);
     add_largest_site(report, facts);
@@ -255,9 +256,8 @@ static void describe_unknown(struct vg_report *report, const struct vg_facts *fa
             vg_bytes_text(total, facts->total_bytes));
     else if (facts->short_bytes != VG_UNKNOWN)
         report->verdict.summary = vg_report_format(
-            report,
-            "the device is full: this process tracks %s of %s; the request of %s exceeds free %s "
-            "by %s",
+            report, "%sthis process tracks %s of %s; the request of %s exceeds free %s by %s",
+            facts->free_bytes <= facts->total_bytes / 10 ? "the device is full: " : "",
             vg_bytes_text(own, device->tracked_bytes), vg_bytes_text(total, facts->total_bytes),
             request_text(report, request), vg_bytes_text(free_text, facts->free_bytes),
             vg_bytes_text(excess, facts->short_bytes));

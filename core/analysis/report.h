@@ -81,7 +81,7 @@ struct vg_evidence {
     const char *unit; /* "bytes", "percent", "seconds", NULL */
     /* Id of the site whose place the renderer puts behind the text; 0 none. */
     uint32_t site;
-    bool in_summary; /* the summary says it in words already */
+    bool is_shown; /* the text report says it elsewhere: in the summary, or in a table */
 };
 struct vg_advice {
     const char *action;  /* short key, from advice.def */

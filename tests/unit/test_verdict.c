@@ -132,13 +132,13 @@ static void test_verdict_of_a_record_has_numbers_and_advice(void **state)
     context_of(&f, 0, 1, true);
     uint32_t stack = STACK(&f, "/usr/bin/prog");
     alloc_of(&f, VG_KIND_DEVICE, GIB(20), stack);
-    sample_of(&f, GIB(24), GIB(3), GIB(20) + MIB(300));
-    fail_of(&f, VG_KIND_DEVICE, "cuMemAlloc_v2", GIB(4), stack);
+    sample_of(&f, GIB(24), GIB(2), GIB(20) + MIB(300));
+    fail_of(&f, VG_KIND_DEVICE, "cuMemAlloc_v2", GIB(3), stack);
     const struct vg_report *report = report_at(&f, 1, false);
     assert_int_equal(report->verdict.verdict, VG_VERDICT_UNKNOWN);
     assert_string_equal(report->verdict.summary,
                         "the device is full: this process tracks 20.0 GiB of 24.0 GiB; "
-                        "the request of 4.0 GiB exceeds free 3.0 GiB by 1.0 GiB");
+                        "the request of 3.0 GiB exceeds free 2.0 GiB by 1.0 GiB");
     assert_int_equal(report->verdict.evidence[0].bytes, GIB(1));
     assert_string_equal(report->verdict.advice[0].action, "shrink-largest");
     assert_int_equal(report->verdict.advice[0].gain_bytes, GIB(20));
@@ -213,6 +213,26 @@ static void test_verdict_advises_on_small_gaps_only_where_they_would_do(void **s
     }
 }
 
+static void test_verdict_does_not_call_an_empty_device_full(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    context_of(&f, 0, 1, true);
+    uint32_t stack = STACK(&f, "/usr/bin/prog");
+    alloc_of(&f, VG_KIND_DEVICE, MIB(63), stack);
+    sample_of(&f, GIB(24), GIB(23), MIB(363));
+    fail_of(&f, VG_KIND_DEVICE, "cuMemAlloc_v2", GIB(23) + MIB(64), stack);
+    const struct vg_report *report = report_at(&f, 1, false);
+    assert_string_equal(
+        report->verdict.summary,
+        "this process tracks 63.0 MiB of 24.0 GiB; the request of 23.1 GiB exceeds free "
+        "23.0 GiB by 64.0 MiB");
+    assert_int_equal(report->verdict.advice_count, 1); /* the largest site is too small to help */
+    assert_string_equal(report->verdict.advice[0].action, "ask-for-less");
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_verdict_tells_host_memory_from_the_device),
         cmocka_unit_test(test_verdict_says_not_memory_for_other_errors_and_empty_devices),
         cmocka_unit_test(test_verdict_of_a_record_has_numbers_and_advice),
+        cmocka_unit_test(test_verdict_does_not_call_an_empty_device_full),
         cmocka_unit_test(test_advice_follows_the_class),
         cmocka_unit_test(test_verdict_advises_on_small_gaps_only_where_they_would_do),
     };
