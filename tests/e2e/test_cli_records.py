@@ -236,6 +236,13 @@ def test_report_made_again_is_the_one_that_was_written(failed):
     assert written == again
 
 
+def test_report_at_the_end_is_of_the_end(failed):
+    document = json.loads(failed.with_name(failed.name[:-4] + ".exit-1.json").read_text())
+    assert document["kind"] == "exit" and document["failure"] is None
+    assert document["process"]["alive"] is False and document["process"]["exit"] == {"code": 0}
+    assert tracked(document) == 350 * MIB
+
+
 # --- damage ---------------------------------------------------------------------------------------
 
 def test_truncated_records_are_refused(failed, tmp_path):
