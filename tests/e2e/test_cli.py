@@ -143,7 +143,7 @@ def test_report_of_what_is_no_regular_file(tmp_path):
 
 def test_report_of_an_unreadable_file(tmp_path):
     if os.geteuid() == 0:
-        pytest.skip("a right the machine does not give: root reads everything")
+        pytest.skip("no right to be refused: root reads everything")
     path = tmp_path / "a.vgr"
     path.write_bytes(b"x")
     path.chmod(0)

@@ -47,7 +47,7 @@ CHECK = ["gates", "unit", "e2e"]
 CI = ["make check", "clang build", "asan+ubsan, gcc", "asan+ubsan, clang", "fuzz smoke", "aarch64", "bench"]
 
 TOTAL = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
-CMOCKA = re.compile(r"^\[  (PASSED|FAILED|SKIPPED) ?\] (\d+) test\(s\)")
+CMOCKA = re.compile(r"^\[  (PASSED|FAILED|SKIPPED)\s*\] (\d+) test\(s\)")
 PYTEST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s")
 GATE = re.compile(r"^gate [\w-]+: (passed|FAILED|skipped)")
 WORDS = {"passed": 0, "xpassed": 1, "failed": 1, "error": 1, "errors": 1, "skipped": 2, "xfailed": 2}
