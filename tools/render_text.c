@@ -62,27 +62,25 @@ static void clean_into(char *to, size_t size, const char *text)
     free(clean);
 }
 
-/* "python train.py": base name of the program, then its arguments, cut. */
+/* "python train.py --batch 64": paths by their base name, the whole cut to what a head line bears. */
 static void command_text(const struct vg_report *report, char *to, size_t size)
 {
+    enum { COMMAND_MAX = 48 };
     const char *line = vg_view_string(report->view, report->view->header->cmdline);
+    char whole[256] = "";
+    size_t at = 0;
     if (!*line)
         line = vg_view_string(report->view, report->view->header->exe);
-    size_t first = strcspn(line, "\x1f");
-    char *copy = strdup(line);
-    if (!copy)
-        abort();
-    for (char *at = copy; *at; at++)
-        if (*at == '\x1f')
-            *at = ' ';
-    copy[first] = 0;
-    const char *name = vg_render_base_name(copy);
-    char whole[256];
-    snprintf(whole, sizeof whole, "%s%s%s", name, line[first] ? " " : "",
-             line[first] ? copy + first + 1 : "");
-    free(copy);
-    if (strlen(whole) > 44)
-        snprintf(whole + 41, sizeof whole - 41, "...");
+    while (*line && at < COMMAND_MAX) {
+        char argument[200];
+        size_t length = strcspn(line, "\x1f");
+        snprintf(argument, sizeof argument, "%.*s", (int)(length < 4096 ? length : 4096), line);
+        at += (size_t)snprintf(whole + at, sizeof whole - at, "%s%.100s", at ? " " : "",
+                               at && argument[0] != '/' ? argument : vg_render_base_name(argument));
+        line += length + (line[length] != 0);
+    }
+    if (at > COMMAND_MAX || *line)
+        snprintf(whole + (at < COMMAND_MAX - 3 ? at : COMMAND_MAX - 3), 4, "...");
     clean_into(to, size, whole);
 }
 

@@ -25,6 +25,7 @@ struct balance {
     int64_t bytes[ROWS_MAX];
     unsigned count;
     uint64_t total;
+    const char *total_label;
 };
 
 static void add_row(struct balance *rows, int64_t bytes, const char *label)
@@ -137,9 +138,11 @@ static void fill_rows(struct balance *rows, const struct vg_report *report,
         add_framework(rows, device, failed);
     add_libraries(rows, report, device);
     rows->total = device->tracked_bytes;
+    rows->total_label = "total tracked (the device was not looked at)";
     if (!device->has_unattributed)
         return;
     rows->total = device->total_bytes;
+    rows->total_label = "total";
     if (device->pool_idle_bytes != VG_UNKNOWN)
         add_some(rows, device->pool_idle_bytes, "memory pools, idle");
     if (device->overhead_bytes != VG_UNKNOWN)
@@ -185,7 +188,7 @@ static void print_rows(FILE *out, const struct balance *rows, double unit, unsig
                      &whole);
     for (unsigned i = 0; i < rows->count; i++)
         print_row(out, rows->label[i], shown[i], permille[i], bar < BAR_MAX ? bar : BAR_MAX);
-    print_row(out, "total", total, whole, 0);
+    print_row(out, rows->total_label, total, whole, 0);
 }
 
 /* Kinds that are listed and are in no sum: host memory, managed memory, other allocations' aliases. */

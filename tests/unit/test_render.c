@@ -383,6 +383,7 @@ static void test_text_of_a_process_that_never_failed_claims_nothing(void **state
                      0);
     assert_null(strstr(text, "leak"));
     assert_null(strstr(text, "what to do"));
+    assert_non_null(strstr(text, "    total tracked (the device was not looked at)"));
     assert_non_null(strstr(text, "40.0 MiB live at the end, peak 40.0 MiB"));
     assert_non_null(strstr(text, "\nVRAMGuard: end of report\n"));
     free(text);
