@@ -23,71 +23,55 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interpose/keeper.h"
-
-#define SECOND UINT64_C(1000000000)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("line %d: %s is not so\n", __LINE__, #condition);                               \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "tests/e2e/keeper_check.h"
 
 extern char **environ;
 
-static const char *tool_path;
-static char **extra_args;
-static _Atomic(int) sigchld_count;
-static _Atomic(uint64_t) sigterm_ns;
-static _Atomic(int) stop;
+const char *tool_path;
+char **extra_args;
+_Atomic(int) sigchld_count;
+_Atomic(int) stop;
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-static void nap(long ms)
+void nap(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
 }
 
-static void on_sigchld(int sig)
+void on_sigchld(int sig)
 {
     (void)sig;
     sigchld_count++;
 }
 
-static void on_sigterm(int sig)
-{
-    (void)sig;
-    sigterm_ns = now_ns();
-}
-
-static void handle(int sig, void (*handler)(int))
+void handle(int sig, void (*handler)(int))
 {
     struct sigaction a = {.sa_handler = handler};
     sigemptyset(&a.sa_mask);
     CHECK(sigaction(sig, &a, NULL) == 0);
 }
 
-static enum vg_keeper_result start(const char *what, const char *a, const char *b,
-                                   uint64_t limit_ns, bool wait, int *status_out)
+enum vg_keeper_result start(const char *what, const char *a, const char *b, uint64_t limit_ns,
+                            bool wait, int *status_out)
 {
     char *argv[] = {"vramguard", (char *)what, (char *)a, (char *)b, NULL};
     struct vg_keeper_job job = {tool_path, argv, environ, -1, limit_ns, wait};
     return vg_keeper_run(&job, status_out);
 }
 
-static enum vg_keeper_result run(const char *what, const char *a)
+enum vg_keeper_result run(const char *what, const char *a)
 {
     return start(what, a, NULL, 10 * SECOND, true, NULL);
 }
 
-static int own_children(void)
+int own_children(void)
 {
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -108,7 +92,7 @@ static int own_children(void)
 
 /* What a program can find out about children, and what only /proc knows: no zombie of ours either.
  */
-static void expect_no_child(void)
+void expect_no_child(void)
 {
     int status;
     errno = 0;
@@ -197,34 +181,17 @@ static void subreaper(void)
     adopter();
 }
 
-static void *start_one_and_end(void *result)
+/* What the tool's `tell` wrote: its own pid and the keeper's. */
+void read_told(int *tool_out, int *keeper_out)
 {
-    *(enum vg_keeper_result *)result =
-        start("tell", extra_args[0], "600", 10 * SECOND, false, NULL);
-    return NULL;
-}
-
-/* The stack of the thread, with its thread-local storage, is gone while the keeper runs. */
-static void thread_ends(void)
-{
-    handle(SIGCHLD, on_sigchld);
-    size_t bytes = 1 << 20;
-    char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(stack != MAP_FAILED);
-    enum vg_keeper_result result = VG_KEEPER_FAILED;
-    pthread_attr_t attr;
-    pthread_t t;
-    pthread_attr_init(&attr);
-    CHECK(pthread_attr_setstack(&attr, stack, bytes) == 0);
-    CHECK(pthread_create(&t, &attr, start_one_and_end, &result) == 0);
-    pthread_join(t, NULL);
-    CHECK(munmap(stack, bytes) == 0);
-    CHECK(result == VG_KEEPER_STARTED);
-    uint64_t before = now_ns();
-    vg_keeper_wait_all(5 * SECOND);
-    CHECK(now_ns() - before > SECOND / 4); /* the tool was not cut short by the thread's end */
-    CHECK(access(extra_args[0], F_OK) == 0);
-    expect_no_child();
+    uint64_t deadline_ns = now_ns() + 10 * SECOND;
+    while (access(extra_args[0], F_OK) != 0) {
+        CHECK(now_ns() < deadline_ns);
+        nap(10);
+    }
+    FILE *f = fopen(extra_args[0], "re");
+    CHECK(f != NULL && fscanf(f, "%d %d", tool_out, keeper_out) == 2);
+    fclose(f);
 }
 
 static void tool_missing(void)
@@ -247,160 +214,10 @@ static void killed_at_the_limit(void)
     uint64_t took = now_ns() - before;
     CHECK(took >= SECOND / 2 && took < SECOND);
     int tool = 0, parent = 0;
-    FILE *f = fopen(extra_args[0], "re");
-    CHECK(f != NULL && fscanf(f, "%d %d", &tool, &parent) == 2);
-    fclose(f);
+    read_told(&tool, &parent);
     CHECK(parent != getpid());
     CHECK(kill(tool, 0) == -1 && errno == ESRCH);
     CHECK(kill(parent, 0) == -1 && errno == ESRCH);
-    expect_no_child();
-}
-
-static void *wait_for_own(void *child)
-{
-    int status = 0;
-    pid_t got = waitpid(-1, &status, 0);
-    CHECK(got == *(pid_t *)child && WEXITSTATUS(status) == 7);
-    return NULL;
-}
-
-static void blocked_in_wait4(void)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        nap(600);
-        _exit(7);
-    }
-    pthread_t t;
-    CHECK(pthread_create(&t, NULL, wait_for_own, &child) == 0);
-    nap(50);
-    for (int i = 0; i < 20; i++)
-        CHECK(run("nothing", NULL) == VG_KEEPER_DONE);
-    CHECK(kill(child, 0) == 0);
-    pthread_join(t, NULL);
-    expect_no_child();
-}
-
-static void *send_sigterm(void *sent_ns)
-{
-    nap(200);
-    *(uint64_t *)sent_ns = now_ns();
-    kill(getpid(), SIGTERM);
-    return NULL;
-}
-
-/* ThreadSanitizer holds a handler back until the thread's next call that it intercepts; the keeper's caller makes none. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SIGTERM_LIMIT_NS (2 * SECOND)
-#endif
-#endif
-#ifndef SIGTERM_LIMIT_NS
-#define SIGTERM_LIMIT_NS (SECOND / 5)
-#endif
-
-/* Only the waiting thread may take the signal, and it does so while it waits. */
-static void sigterm(void)
-{
-    handle(SIGTERM, on_sigterm);
-    sigset_t set, before, after;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    uint64_t sent_ns = 0;
-    pthread_t t;
-    CHECK(pthread_create(&t, NULL, send_sigterm, &sent_ns) == 0);
-    pthread_sigmask(SIG_UNBLOCK, &set, &before);
-    sigdelset(&before, SIGTERM);
-    CHECK(run("sleep", "800") == VG_KEEPER_DONE);
-    pthread_join(t, NULL);
-    CHECK(sigterm_ns >= sent_ns && sigterm_ns - sent_ns < SIGTERM_LIMIT_NS);
-    pthread_sigmask(SIG_SETMASK, NULL, &after);
-    for (int sig = 1; sig < 65; sig++)
-        CHECK(sigismember(&before, sig) == sigismember(&after, sig));
-    expect_no_child();
-}
-
-static void *fork_all_the_time(void *unused)
-{
-    (void)unused;
-    while (!stop) {
-        int status = 0;
-        pid_t child = fork();
-        if (child == 0) {
-            vg_keeper_reap(); /* the table is a copy: nothing here is ours */
-            vg_keeper_wait_all(SECOND);
-            _exit(9);
-        }
-        CHECK(waitpid(-1, &status, 0) == child && WEXITSTATUS(status) == 9);
-    }
-    return NULL;
-}
-
-static void fork_meanwhile(void)
-{
-    pthread_t t;
-    CHECK(pthread_create(&t, NULL, fork_all_the_time, NULL) == 0);
-    for (int i = 0; i < 50; i++) {
-        CHECK(start("nothing", NULL, NULL, 10 * SECOND, i % 2 == 0, NULL) <= VG_KEEPER_STARTED);
-        if (i % 2 == 1)
-            vg_keeper_wait_all(SECOND);
-    }
-    stop = 1;
-    pthread_join(t, NULL);
-    vg_keeper_wait_all(SECOND);
-    expect_no_child();
-}
-
-static void *run_one(void *unused)
-{
-    (void)unused;
-    return start("sleep", "300", NULL, 10 * SECOND, true, NULL) == VG_KEEPER_DONE ? NULL : &stop;
-}
-
-static void several_threads(void)
-{
-    pthread_t t[VG_KEEPER_MAX];
-    void *bad = NULL;
-    handle(SIGCHLD, on_sigchld);
-    for (int i = 0; i < VG_KEEPER_MAX; i++)
-        CHECK(pthread_create(&t[i], NULL, run_one, NULL) == 0);
-    nap(150);
-    CHECK(run("nothing", NULL) == VG_KEEPER_UNAVAILABLE);
-    for (int i = 0; i < VG_KEEPER_MAX; i++) {
-        pthread_join(t[i], &bad);
-        CHECK(bad == NULL);
-    }
-    for (int i = 0; i < VG_KEEPER_MAX; i++)
-        CHECK(start("sleep", "100", NULL, SECOND, false, NULL) == VG_KEEPER_STARTED);
-    CHECK(run("nothing", NULL) == VG_KEEPER_UNAVAILABLE);
-    vg_keeper_wait_all(5 * SECOND);
-    CHECK(run("nothing", NULL) == VG_KEEPER_DONE);
-    expect_no_child();
-}
-
-/* Deferred cancellation and errno: what the failing call was going to do is not disturbed. AddressSanitizer does not clean up
- * after frames that a cancellation unwinds, so this one has none of its marks. */
-__attribute__((no_sanitize("address"))) static void *cancelled(void *result)
-{
-    errno = ERANGE;
-    *(enum vg_keeper_result *)result = start("sleep", "400", NULL, 10 * SECOND, true, NULL);
-    if (errno != ERANGE)
-        *(enum vg_keeper_result *)result = VG_KEEPER_FAILED;
-    pthread_testcancel();
-    return NULL;
-}
-
-static void cancellation(void)
-{
-    pthread_t t;
-    void *end = NULL;
-    enum vg_keeper_result result = VG_KEEPER_FAILED;
-    CHECK(pthread_create(&t, NULL, cancelled, &result) == 0);
-    nap(100);
-    CHECK(pthread_cancel(t) == 0);
-    pthread_join(t, &end);
-    CHECK(end == PTHREAD_CANCELED && result == VG_KEEPER_DONE);
     expect_no_child();
 }
 
@@ -459,7 +276,7 @@ static void two_hundred(void)
 static void what_the_tool_gets(void)
 {
     handle(SIGCHLD, SIG_IGN);
-    handle(SIGUSR1, on_sigterm);
+    handle(SIGUSR1, on_sigchld);
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
@@ -518,8 +335,8 @@ static void wait_to_be_killed(void)
 static void exit_meanwhile(void)
 {
     CHECK(start("tell", extra_args[0], "30000", 30 * SECOND, false, NULL) == VG_KEEPER_STARTED);
-    while (access(extra_args[0], F_OK) != 0)
-        nap(10);
+    int tool, keeper_pid;
+    read_told(&tool, &keeper_pid);
 }
 
 #define SCENARIO(name)                                                                             \
@@ -530,16 +347,16 @@ static const struct {
     const char *name;
     void (*body)(void);
 } scenarios[] = {
-    SCENARIO(sigchld_handler),    SCENARIO(waitpid_loop),
-    SCENARIO(sigchld_ignored),    SCENARIO(pid_1),
-    SCENARIO(subreaper),          SCENARIO(thread_ends),
-    SCENARIO(tool_missing),       SCENARIO(killed_at_the_limit),
-    SCENARIO(blocked_in_wait4),   SCENARIO(sigterm),
-    SCENARIO(fork_meanwhile),     SCENARIO(several_threads),
-    SCENARIO(cancellation),       SCENARIO(two_hundred),
-    SCENARIO(what_the_tool_gets), SCENARIO(without_close_range),
-    SCENARIO(pipe_ends),          SCENARIO(wait_to_be_killed),
-    SCENARIO(exit_meanwhile),
+    SCENARIO(sigchld_handler),     SCENARIO(waitpid_loop),
+    SCENARIO(sigchld_ignored),     SCENARIO(pid_1),
+    SCENARIO(subreaper),           SCENARIO(thread_ends),
+    SCENARIO(tool_missing),        SCENARIO(killed_at_the_limit),
+    SCENARIO(blocked_in_wait4),    SCENARIO(sigterm),
+    SCENARIO(fork_meanwhile),      SCENARIO(vfork_child),
+    SCENARIO(several_threads),     SCENARIO(cancellation),
+    SCENARIO(two_hundred),         SCENARIO(what_the_tool_gets),
+    SCENARIO(without_close_range), SCENARIO(pipe_ends),
+    SCENARIO(wait_to_be_killed),   SCENARIO(exit_meanwhile),
 };
 
 int main(int argc, char **argv)
