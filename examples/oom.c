@@ -28,7 +28,8 @@ static unsigned load_weights(void)
 {
     size_t free_bytes = 0, total_bytes = 0;
     unsigned count = 0;
-    while (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess && free_bytes > (size_t)768 * MIB && allocate((size_t)256 * MIB))
+    while (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess &&
+           free_bytes > (size_t)768 * MIB && allocate((size_t)256 * MIB))
         count++;
     return count;
 }

@@ -21,12 +21,14 @@
 
 extern char **environ;
 
-static const char internal_name[] = "SUMMARY"; /* VRAMGUARD_SUMMARY: from `vramguard run`, not an option */
+static const char internal_name[] =
+    "SUMMARY"; /* VRAMGUARD_SUMMARY: from `vramguard run`, not an option */
 
 static void set_option(struct vg_guard *guard, const char *name, size_t length, const char *value)
 {
     char lower[64], why[512];
-    if (length >= sizeof lower || (length == sizeof internal_name - 1 && memcmp(name, internal_name, length) == 0))
+    if (length >= sizeof lower ||
+        (length == sizeof internal_name - 1 && memcmp(name, internal_name, length) == 0))
         return;
     for (size_t i = 0; i < length; i++)
         lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : '?';
@@ -35,7 +37,9 @@ static void set_option(struct vg_guard *guard, const char *name, size_t length, 
             lower[i] = '_';
     enum vg_option_id id = vg_options_find(lower, length);
     if (id == VG_OPTION_COUNT)
-        vg_guard_log(guard, VG_LOG_WARN, "VRAMGUARD_%.*s: no such option, ignored (`vramguard help run` lists them)", (int)length, name);
+        vg_guard_log(guard, VG_LOG_WARN,
+                     "VRAMGUARD_%.*s: no such option, ignored (`vramguard help run` lists them)",
+                     (int)length, name);
     else if (!vg_options_set(&guard->options, id, value, why, sizeof why))
         vg_guard_log(guard, VG_LOG_ERROR, "%s", why);
 }
@@ -47,7 +51,8 @@ void vg_config_options(struct vg_guard *guard)
     for (char **entry = environ; entry && *entry; entry++) {
         const char *equals = strchr(*entry, '=');
         if (equals && strncmp(*entry, prefix, sizeof prefix - 1) == 0)
-            set_option(guard, *entry + sizeof prefix - 1, (size_t)(equals - *entry) - (sizeof prefix - 1), equals + 1);
+            set_option(guard, *entry + sizeof prefix - 1,
+                       (size_t)(equals - *entry) - (sizeof prefix - 1), equals + 1);
     }
 }
 
@@ -75,9 +80,11 @@ int32_t vg_config_rank(void)
 /* File systems on which a page fault can wait for a network: the record's mapping does not go there. Numbers from statfs(2) and linux/magic.h. */
 static bool is_network(const char *directory)
 {
-    static const uint32_t magic[] = {0x6969 /* nfs */, 0x517b /* smb */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */, 0x564c /* ncp */,
-                                     0x01021997 /* 9p */, 0x00c36400 /* ceph */, 0x5346414f /* afs */, 0x0bd00bd0 /* lustre */,
-                                     0x47504653 /* gpfs */, 0x7461636f /* ocfs2 */, 0x19830326 /* beegfs */};
+    static const uint32_t magic[] = {
+        0x6969 /* nfs */,      0x517b /* smb */,       0xff534d42 /* cifs */,
+        0xfe534d42 /* smb2 */, 0x564c /* ncp */,       0x01021997 /* 9p */,
+        0x00c36400 /* ceph */, 0x5346414f /* afs */,   0x0bd00bd0 /* lustre */,
+        0x47504653 /* gpfs */, 0x7461636f /* ocfs2 */, 0x19830326 /* beegfs */};
     struct statfs info;
     if (statfs(directory, &info) != 0)
         return false;
@@ -105,7 +112,8 @@ static void absolute(const char *directory, char *out, size_t size)
     char cwd[VG_PATH_MAX / 2];
     bool is_absolute = directory[0] == '/' || !getcwd(cwd, sizeof cwd);
     bool is_here = strcmp(directory, ".") == 0;
-    int n = snprintf(out, size, "%s%s%s", is_absolute ? "" : cwd, is_absolute || is_here ? "" : "/", is_here && !is_absolute ? "" : directory);
+    int n = snprintf(out, size, "%s%s%s", is_absolute ? "" : cwd, is_absolute || is_here ? "" : "/",
+                     is_here && !is_absolute ? "" : directory);
     if (n < 0 || (size_t)n >= size)
         out[0] = 0; /* no such directory: the fallbacks are next */
 }
@@ -121,20 +129,25 @@ static void base_name(const struct vg_guard *guard, char *out, size_t size)
     clock_gettime(CLOCK_REALTIME, &now);
     if (guard->rank >= 0)
         snprintf(rank, sizeof rank, ".rank%d", guard->rank);
-    snprintf(out, size, "vramguard.%s%s.%d-%lld", host.nodename[0] ? host.nodename : "unknown", rank, guard->pid, (long long)now.tv_sec);
+    snprintf(out, size, "vramguard.%s%s.%d-%lld", host.nodename[0] ? host.nodename : "unknown",
+             rank, guard->pid, (long long)now.tv_sec);
 }
 
 /* A name not taken yet. stem_dir: where the reports go. 0 or an errno. */
-static int try_create(struct vg_guard *guard, const char *directory, const char *stem_dir, const char *base)
+static int try_create(struct vg_guard *guard, const char *directory, const char *stem_dir,
+                      const char *base)
 {
     for (unsigned n = 1; n < 1000; n++) {
         char suffix[16] = "";
         if (n > 1)
             snprintf(suffix, sizeof suffix, "-%u", n);
-        if ((size_t)snprintf(guard->record_path, VG_PATH_MAX, "%s/%s%s.vgr", directory, base, suffix) >= VG_PATH_MAX ||
-            (size_t)snprintf(guard->stem, VG_PATH_MAX, "%s/%s%s", stem_dir, base, suffix) >= VG_PATH_MAX)
+        if ((size_t)snprintf(guard->record_path, VG_PATH_MAX, "%s/%s%s.vgr", directory, base,
+                             suffix) >= VG_PATH_MAX ||
+            (size_t)snprintf(guard->stem, VG_PATH_MAX, "%s/%s%s", stem_dir, base, suffix) >=
+                VG_PATH_MAX)
             return ENAMETOOLONG;
-        if (vg_record_create(&guard->record, guard->record_path, guard->options.record_size) == VG_OK)
+        if (vg_record_create(&guard->record, guard->record_path, guard->options.record_size) ==
+            VG_OK)
             return 0;
         if (errno != EEXIST)
             return errno;
@@ -154,15 +167,20 @@ enum vg_status vg_config_create_record(struct vg_guard *guard)
         return VG_OK;
     const char *fallback[] = {tmp && tmp[0] == '/' ? tmp : "/tmp", "/tmp"};
     for (unsigned i = 0; i < 2; i++) {
-        if (check_directory(fallback[i]) || is_network(fallback[i]) || try_create(guard, fallback[i], network ? wanted : fallback[i], base))
+        if (check_directory(fallback[i]) || is_network(fallback[i]) ||
+            try_create(guard, fallback[i], network ? wanted : fallback[i], base))
             continue;
         if (!network)
-            vg_guard_log(guard, VG_LOG_WARN, "cannot write to %s (%s): records and reports go to %s", wanted, strerror(why), fallback[i]);
+            vg_guard_log(guard, VG_LOG_WARN,
+                         "cannot write to %s (%s): records and reports go to %s", wanted,
+                         strerror(why), fallback[i]);
         return VG_OK;
     }
     guard->record_path[0] = 0;
     snprintf(guard->stem, VG_PATH_MAX, "%s/%s", wanted, base);
-    vg_guard_log(guard, VG_LOG_WARN, "cannot write to %s (%s): the record is kept in memory and will not survive the process", wanted,
-                 strerror(why));
+    vg_guard_log(
+        guard, VG_LOG_WARN,
+        "cannot write to %s (%s): the record is kept in memory and will not survive the process",
+        wanted, strerror(why));
     return vg_record_create(&guard->record, NULL, guard->options.record_size);
 }

@@ -4,8 +4,8 @@
 #ifndef VG_EXPORT_H
 #define VG_EXPORT_H
 
-#define VG_EXPORT  __attribute__((visibility("default")))
+#define VG_EXPORT   __attribute__((visibility("default")))
 #define VG_NOINLINE __attribute__((noinline))
-#define VG_COLD    __attribute__((cold, noinline))
+#define VG_COLD     __attribute__((cold, noinline))
 
 #endif

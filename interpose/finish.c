@@ -76,8 +76,11 @@ static void append_summary(struct vg_guard *guard, bool kept)
         return;
     const struct vg_header *header = guard->record.header;
     format_peaks(guard, peaks, sizeof peaks);
-    int n = snprintf(line, sizeof line, "pid=%d peak=%s incidents=%llu reports=%llu kept=%d record=%s\n", guard->pid, peaks,
-                     (unsigned long long)header->final_count, (unsigned long long)header->rendered_count, kept && guard->record_path[0], guard->record_path);
+    int n = snprintf(line, sizeof line,
+                     "pid=%d peak=%s incidents=%llu reports=%llu kept=%d record=%s\n", guard->pid,
+                     peaks, (unsigned long long)header->final_count,
+                     (unsigned long long)header->rendered_count, kept && guard->record_path[0],
+                     guard->record_path);
     int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || n <= 0 || (size_t)n >= sizeof line)
         return;
@@ -90,8 +93,10 @@ static void log_end(struct vg_guard *guard, bool kept)
     char peaks[512];
     const struct vg_header *header = guard->record.header;
     format_peaks(guard, peaks, sizeof peaks);
-    vg_guard_log(guard, VG_LOG_INFO, "pid %d ended: peak bytes per GPU %s, %llu out-of-memory failures, record %s%s", guard->pid,
-                 peaks[0] ? peaks : "none", (unsigned long long)header->final_count, kept ? "kept: " : "removed", kept ? guard->record_path : "");
+    vg_guard_log(guard, VG_LOG_INFO,
+                 "pid %d ended: peak bytes per GPU %s, %llu out-of-memory failures, record %s%s",
+                 guard->pid, peaks[0] ? peaks : "none", (unsigned long long)header->final_count,
+                 kept ? "kept: " : "removed", kept ? guard->record_path : "");
 }
 
 static void mark_ended(struct vg_guard *guard)
@@ -117,7 +122,8 @@ static void write_exit_report(struct vg_guard *guard)
 static void remove_record(const struct vg_guard *guard)
 {
     struct stat st;
-    if (guard->record_path[0] && VG_CALL(newfstatat, AT_FDCWD, guard->record_path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (guard->record_path[0] &&
+        VG_CALL(newfstatat, AT_FDCWD, guard->record_path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_dev == guard->record.device && st.st_ino == guard->record.inode)
         VG_CALL(unlinkat, AT_FDCWD, guard->record_path, 0);
 }

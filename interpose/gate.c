@@ -66,7 +66,7 @@ bool vg_gate_enter(struct vg_event *e)
 /* The context that an allocation is made in, put into the record where it is new. With the lock held. */
 static void note_context(struct vg_guard *guard, const struct vg_event *e)
 {
-    if (!e->context_id || vg_ledger_context(&guard->ledger, e->context_id))
+    if (e->op != VG_OP_ALLOC || !e->context_id || vg_ledger_context(&guard->ledger, e->context_id))
         return;
     /* Not made through a hook of ours: the runtime's own way to the primary context. */
     struct vg_event found = *e;
@@ -77,13 +77,15 @@ static void note_context(struct vg_guard *guard, const struct vg_event *e)
 
 static uint32_t api_name(struct vg_guard *guard, const struct vg_event *e)
 {
-    return vg_strings_intern_z(&guard->ledger.stacks, vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
+    return vg_strings_intern_z(&guard->ledger.stacks,
+                               vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
 }
 
 static bool device_is_new(struct vg_guard *guard, int32_t ordinal)
 {
     uint32_t index = ordinal < 0 ? 0 : vg_ledger_device(&guard->ledger, ordinal);
-    const struct vg_device *device = index ? vg_record_at(&guard->record, VG_SEC_DEVICES, index - 1) : NULL;
+    const struct vg_device *device =
+        index ? vg_record_at(&guard->record, VG_SEC_DEVICES, index - 1) : NULL;
     return device && !device->described;
 }
 
@@ -151,7 +153,8 @@ void vg_gate_leave(struct vg_event *e, int status)
                 publish(guard, e);
             else if (e->op == VG_OP_CTX_DESTROY || e->op == VG_OP_CTX_RESET)
                 end_context(guard, e);
-            vg_sample_due(guard);
+            if (e->op != VG_OP_CTX_DESTROY && e->op != VG_OP_CTX_RESET)
+                vg_sample_due(guard, true);
         } else if (e->op == VG_OP_FREE) {
             put_back(guard, e);
         } else if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE) {
@@ -205,7 +208,8 @@ void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int
 {
     int saved_errno = errno;
     bool seen = vg_thread.driver_events != call->driver_events;
-    bool asked_for_something = e->op == VG_OP_FREE || e->bytes; /* cudaMalloc(&p, 0) makes no driver call */
+    bool asked_for_something =
+        e->op == VG_OP_FREE || e->bytes; /* cudaMalloc(&p, 0) makes no driver call */
     if (status == 0 && !seen && !call->outer && asked_for_something)
         fall_back(e);
     vg_thread.via = call->outer;
@@ -234,7 +238,7 @@ void vg_gate_block(struct vg_event *e)
             guard->record.header->reached |= VG_REACHED_TORCH;
             vg_guard_unlock(guard);
         }
-        vg_sample_due(guard);
+        vg_sample_due(guard, false);
         vg_thread.depth = 0;
     }
     errno = saved_errno;

@@ -22,16 +22,17 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 }
 
 /* Every exported name, declared: the compiler then checks wrapper, row and cuda_abi.h against each other. */
-#define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after) VG_EXPORT CUresult symbol params;
-#define RUNTIME(symbol, op, kind, params, args, before, after)                VG_EXPORT cudaError_t symbol params;
-#define LOOKUP(symbol, class, type, params, args, out)                        VG_EXPORT type symbol params;
+#define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after)                      \
+    VG_EXPORT CUresult symbol params;
+#define RUNTIME(symbol, op, kind, params, args, before, after) VG_EXPORT cudaError_t symbol params;
+#define LOOKUP(symbol, class, type, params, args, out)         VG_EXPORT type symbol params;
 #include "interpose/hooks.def"
 
 /* --- the body of each wrapper; `slot` says whose real function is meant ---------------------------------------------- */
 
 /* A direct call can reach us where the driver behind us lacks the function: that is what it says then. */
 #define REAL_OR(missing, symbol)                                                                   \
-    __typeof__(&symbol) real = (__typeof__(&symbol))vg_hooks_real(slot, VG_HOOK_##symbol);        \
+    __typeof__(&symbol) real = (__typeof__(&symbol))vg_hooks_real(slot, VG_HOOK_##symbol);         \
     if (!real)                                                                                     \
     return missing
 
@@ -97,11 +98,14 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
     }                                                                                              \
     type symbol params                                                                             \
     {                                                                                              \
-        return body_##symbol(vg_hooks_slot_of_caller(VG_HOOK_##symbol, __builtin_return_address(0)), UNWRAP args); \
+        return body_##symbol(                                                                      \
+            vg_hooks_slot_of_caller(VG_HOOK_##symbol, __builtin_return_address(0)), UNWRAP args);  \
     }
-#define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after) ENTRIES(symbol, CUresult, params, args)
-#define RUNTIME(symbol, op, kind, params, args, before, after)                ENTRIES(symbol, cudaError_t, params, args)
-#define LOOKUP(symbol, class, type, params, args, out)                        ENTRIES(symbol, type, params, args)
+#define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after)                      \
+    ENTRIES(symbol, CUresult, params, args)
+#define RUNTIME(symbol, op, kind, params, args, before, after)                                     \
+    ENTRIES(symbol, cudaError_t, params, args)
+#define LOOKUP(symbol, class, type, params, args, out) ENTRIES(symbol, type, params, args)
 #include "interpose/hooks.def"
 
 #define ROW(symbol, class_)                                                                        \

@@ -30,8 +30,9 @@ void vg_incident_framework_is_caching(uint8_t family)
 /* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a capture in progress. Counted, never an incident. */
 static bool is_a_wrong_call(int status, uint64_t bytes)
 {
-    return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_INVALID_CONTEXT ||
-           status == CUDA_ERROR_NOT_SUPPORTED || (status == CUDA_ERROR_INVALID_VALUE && bytes == 0) || (status >= 900 && status <= 909);
+    return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
+           status == CUDA_ERROR_INVALID_CONTEXT || status == CUDA_ERROR_NOT_SUPPORTED ||
+           (status == CUDA_ERROR_INVALID_VALUE && bytes == 0) || (status >= 900 && status <= 909);
 }
 
 static uint8_t first_family(uint32_t families)
@@ -55,26 +56,37 @@ static unsigned final_at(struct vg_guard *guard, uint8_t family, const struct vg
     }
     if (vg_family_rows[family].final_at)
         return vg_family_rows[family].final_at;
-    bool has_callback = atomic_load_explicit(&caching_families, memory_order_relaxed) & 1u << family;
+    bool has_callback =
+        atomic_load_explicit(&caching_families, memory_order_relaxed) & 1u << family;
     return has_callback ? 0 : 1;
 }
 
 /* Fills `pending` from this refusal and the ones before it. With the lock held. */
-static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8_t family, struct vg_pending *pending)
+static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8_t family,
+                         struct vg_pending *pending)
 {
-    bool again = pending->set && pending->bytes == e->bytes && pending->kind == e->kind && pending->error == e->error;
+    bool again = pending->set && pending->bytes == e->bytes && pending->kind == e->kind &&
+                 pending->error == e->error;
     uint8_t attempts = again && pending->attempts < UINT8_MAX ? pending->attempts + 1 : 1;
     bool counted = again && pending->counted;
     struct vg_stacks *stacks = &guard->ledger.stacks;
-    *pending = (struct vg_pending){.set = true, .counted = counted, .attempts = attempts, .kind = e->kind, .error = e->error, .bytes = e->bytes,
-                                   .device = e->device, .stack = e->stack};
+    *pending = (struct vg_pending){.set = true,
+                                   .counted = counted,
+                                   .attempts = attempts,
+                                   .kind = e->kind,
+                                   .error = e->error,
+                                   .bytes = e->bytes,
+                                   .device = e->device,
+                                   .stack = e->stack};
     pending->api = vg_strings_intern_z(stacks, vg_hooks_name(e->hook));
-    pending->via = vg_strings_intern_z(stacks, vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
+    pending->via =
+        vg_strings_intern_z(stacks, vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
     pending->context = vg_ledger_context(&guard->ledger, e->context_id);
     pending->site = vg_ledger_site(&guard->ledger, e->stack, pending->via, e->kind, e->device);
     struct vg_site *site = site_at(guard, pending->site);
     if (site && family == VG_FAMILY_NONE)
-        pending->attempts = site->failed_in_row < UINT8_MAX ? (uint8_t)++site->failed_in_row : UINT8_MAX;
+        pending->attempts =
+            site->failed_in_row < UINT8_MAX ? (uint8_t)++site->failed_in_row : UINT8_MAX;
 }
 
 static bool is_power_of_ten(uint64_t n)
@@ -85,7 +97,8 @@ static bool is_power_of_ten(uint64_t n)
 }
 
 /* Counts a final failure and fills the incident. False: this one is not written. With the lock held. */
-static bool count_final(struct vg_guard *guard, const struct vg_pending *pending, uint8_t family, struct vg_incident *out)
+static bool count_final(struct vg_guard *guard, const struct vg_pending *pending, uint8_t family,
+                        struct vg_incident *out)
 {
     struct vg_header *header = guard->record.header;
     struct vg_site *site = site_at(guard, pending->site);
@@ -93,12 +106,22 @@ static bool count_final(struct vg_guard *guard, const struct vg_pending *pending
     uint64_t count = site ? ++site->fail_count : header->final_count;
     if (!is_power_of_ten(count) || header->rendered_count >= guard->options.max_reports)
         return false;
-    *out = (struct vg_incident){.kind = VG_INCIDENT_OOM, .outcome = VG_OUTCOME_FAILED, .attempts = pending->attempts,
-                                .number = (uint32_t)++header->rendered_count, .site = pending->site, .api = pending->api, .via = pending->via,
-                                .error = pending->error, .thread = vg_thread_id(), .stack = pending->stack, .count = count,
-                                .bytes = pending->attempts ? pending->bytes : VG_UNKNOWN, .requested_bytes = VG_UNKNOWN};
+    *out = (struct vg_incident){.kind = VG_INCIDENT_OOM,
+                                .outcome = VG_OUTCOME_FAILED,
+                                .attempts = pending->attempts,
+                                .number = (uint32_t)++header->rendered_count,
+                                .site = pending->site,
+                                .api = pending->api,
+                                .via = pending->via,
+                                .error = pending->error,
+                                .thread = vg_thread_id(),
+                                .stack = pending->stack,
+                                .count = count,
+                                .bytes = pending->attempts ? pending->bytes : VG_UNKNOWN,
+                                .requested_bytes = VG_UNKNOWN};
     out->family = vg_strings_intern_z(&guard->ledger.stacks, vg_family_rows[family].name);
-    out->device = (uint16_t)(pending->device >= 0 ? vg_ledger_device(&guard->ledger, pending->device) : 0);
+    out->device =
+        (uint16_t)(pending->device >= 0 ? vg_ledger_device(&guard->ledger, pending->device) : 0);
     out->context = (uint16_t)pending->context;
     return true;
 }
@@ -155,7 +178,8 @@ void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e)
     pending->set = false;
 }
 
-void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32_t device, uint64_t requested_bytes)
+void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32_t device,
+                                   uint64_t requested_bytes)
 {
     struct vg_pending pending = vg_thread.pending;
     struct vg_origin origin;
@@ -166,14 +190,16 @@ void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32
     if (pending.set && pending.counted)
         return; /* its failed call was taken as final already */
     if (!pending.set)
-        pending = (struct vg_pending){.error = CUDA_ERROR_OUT_OF_MEMORY}; /* a limit of the framework's own: no driver call */
+        pending = (struct vg_pending){
+            .error = CUDA_ERROR_OUT_OF_MEMORY}; /* a limit of the framework's own: no driver call */
     vg_driver_current(&context);
     vg_origin_capture(&guard->options, &origin);
     if (!vg_guard_lock(guard))
         return;
     pending.device = device;
     pending.stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
-    pending.site = vg_ledger_site(&guard->ledger, pending.stack, pending.via, VG_KIND_BLOCK, device);
+    pending.site =
+        vg_ledger_site(&guard->ledger, pending.stack, pending.via, VG_KIND_BLOCK, device);
     bool written = count_final(guard, &pending, family, &incident);
     vg_guard_unlock(guard);
     if (!written)

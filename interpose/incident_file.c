@@ -28,7 +28,8 @@ extern char **environ;
 static bool fits_file_limit(uint64_t bytes)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           bytes <= limit.rlim_cur;
 }
 
 static bool copy_bytes(int from, int to, uint64_t bytes)
@@ -52,7 +53,8 @@ static int save(int memory, const char *path, int *why_out)
         *why_out = EFBIG;
         return -1;
     }
-    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = (int)VG_CALL(openat, AT_FDCWD, path,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         *why_out = -fd;
         return -1;
@@ -70,7 +72,8 @@ static int save(int memory, const char *path, int *why_out)
 static bool is_program(const char *path)
 {
     struct stat st;
-    return path[0] && VG_CALL(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+    return path[0] && VG_CALL(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode) &&
+           access(path, X_OK) == 0;
 }
 
 static bool beside(const char *own, const char *relative, char *out, size_t size)
@@ -101,25 +104,34 @@ static bool find_tool(const struct vg_guard *guard, char *out, size_t size)
         snprintf(out, size, "%s", guard->options.tool);
         return is_program(out);
     }
-    if (vg_resolve_object((const void *)(uintptr_t)vg_incident_render, &self) && self.path[0] == '/' &&
-        (beside(self.path, "vramguard", out, size) || beside(self.path, "../bin/vramguard", out, size)))
+    if (vg_resolve_object((const void *)(uintptr_t)vg_incident_render, &self) &&
+        self.path[0] == '/' &&
+        (beside(self.path, "vramguard", out, size) ||
+         beside(self.path, "../bin/vramguard", out, size)))
         return true;
     return in_path(out, size);
 }
 
-bool vg_incident_render(struct vg_guard *guard, int fd, const char *name, unsigned report, bool wait)
+bool vg_incident_render(struct vg_guard *guard, int fd, const char *name, unsigned report,
+                        bool wait)
 {
     char tool[VG_PATH_MAX], stem[VG_PATH_MAX + 64], limit[32], what[32];
     uint64_t seconds = guard->options.report_timeout / 1000000000u;
     if (!find_tool(guard, tool, sizeof tool))
         return false;
-    snprintf(what, sizeof what, "--report=%s%s%s", report & VG_REPORT_TEXT ? "text" : "", report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "",
+    snprintf(what, sizeof what, "--report=%s%s%s", report & VG_REPORT_TEXT ? "text" : "",
+             report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "",
              report & VG_REPORT_JSON ? "json" : "");
     snprintf(stem, sizeof stem, "--stem=%s.%s", guard->stem, name);
     snprintf(limit, sizeof limit, "--limit=%llu", (unsigned long long)(seconds ? seconds : 1));
     char command[] = "report", from_guard[] = "--from-guard", descriptor[] = "--fd=3";
     char *argv[] = {tool, command, from_guard, descriptor, what, stem, limit, NULL};
-    struct vg_keeper_job job = {.tool = tool, .argv = argv, .envp = environ, .incident_fd = fd, .timeout_ns = guard->options.report_timeout, .wait = wait};
+    struct vg_keeper_job job = {.tool = tool,
+                                .argv = argv,
+                                .envp = environ,
+                                .incident_fd = fd,
+                                .timeout_ns = guard->options.report_timeout,
+                                .wait = wait};
     int status = 0;
     enum vg_keeper_result result = vg_keeper_run(&job, &status);
     return result == VG_KEEPER_DONE || result == VG_KEEPER_STARTED;
@@ -137,15 +149,22 @@ static int format_bytes(char *out, size_t size, uint64_t bytes)
 {
     if (bytes == VG_UNKNOWN)
         return snprintf(out, size, "an unknown size");
-    return snprintf(out, size, "%llu bytes (%.1f MiB)", (unsigned long long)bytes, (double)bytes / 1048576.0);
+    return snprintf(out, size, "%llu bytes (%.1f MiB)", (unsigned long long)bytes,
+                    (double)bytes / 1048576.0);
 }
 
-static void print_summary(struct vg_guard *guard, const struct vg_incident *incident, const char *file)
+static void print_summary(struct vg_guard *guard, const struct vg_incident *incident,
+                          const char *file)
 {
     char text[2 * VG_PATH_MAX], asked[64], free_bytes[64], tracked[64];
-    const struct vg_device *device = incident->device ? vg_record_at(&guard->record, VG_SEC_DEVICES, incident->device - 1u) : NULL;
-    format_bytes(asked, sizeof asked, incident->requested_bytes != VG_UNKNOWN ? incident->requested_bytes : incident->bytes);
-    format_bytes(free_bytes, sizeof free_bytes, device && device->sample_ns ? device->free_bytes : VG_UNKNOWN);
+    const struct vg_device *device =
+        incident->device ? vg_record_at(&guard->record, VG_SEC_DEVICES, incident->device - 1u)
+                         : NULL;
+    format_bytes(asked, sizeof asked,
+                 incident->requested_bytes != VG_UNKNOWN ? incident->requested_bytes
+                                                         : incident->bytes);
+    format_bytes(free_bytes, sizeof free_bytes,
+                 device && device->sample_ns ? device->free_bytes : VG_UNKNOWN);
     format_bytes(tracked, sizeof tracked, device ? device->tracked_bytes : VG_UNKNOWN);
     int n = snprintf(text, sizeof text,
                      "VRAMGuard: out of memory on GPU %d (pid %d%s%s)\n"
@@ -153,10 +172,11 @@ static void print_summary(struct vg_guard *guard, const struct vg_incident *inci
                      "  free     %s\n"
                      "  tracked  %s of this process\n"
                      "VRAMGuard: %s%s\n",
-                     device ? device->ordinal : -1, guard->pid, incident->family ? ", " : "", string_of(guard, incident->family), asked,
-                     incident->via ? string_of(guard, incident->via) : "the framework's own limit", incident->error,
-                     (unsigned long long)incident->count, free_bytes, tracked, file[0] ? "the report: vramguard report " : "no file could be written",
-                     file);
+                     device ? device->ordinal : -1, guard->pid, incident->family ? ", " : "",
+                     string_of(guard, incident->family), asked,
+                     incident->via ? string_of(guard, incident->via) : "the framework's own limit",
+                     incident->error, (unsigned long long)incident->count, free_bytes, tracked,
+                     file[0] ? "the report: vramguard report " : "no file could be written", file);
     if (n > 0)
         vg_guard_print(guard, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
@@ -191,7 +211,8 @@ static int store(struct vg_guard *guard, struct vg_incident *incident)
     return memory;
 }
 
-void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int32_t current_device, bool wait)
+void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int32_t current_device,
+                       bool wait)
 {
     char name[32], path[VG_PATH_MAX + 64];
     int why = 0;
@@ -204,14 +225,17 @@ void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int
     snprintf(path, sizeof path, "%s.%s.vgr", guard->stem, name);
     int fd = memory >= 0 ? save(memory, path, &why) : -1;
     if (memory >= 0 && fd < 0) {
-        vg_guard_log(guard, VG_LOG_WARN, "%s cannot be written (%s): the report is made from memory", path, strerror(why));
+        vg_guard_log(guard, VG_LOG_WARN,
+                     "%s cannot be written (%s): the report is made from memory", path,
+                     strerror(why));
         path[0] = 0;
     }
     int from = fd >= 0 ? fd : memory;
     unsigned report = guard->options.report;
     bool summary_only = guard->rank > 0 && (report & VG_REPORT_TEXT);
     bool rendered = from >= 0 && report != VG_REPORT_NONE &&
-                    (summary_only ? !(report & VG_REPORT_JSON) || vg_incident_render(guard, from, name, VG_REPORT_JSON, wait)
+                    (summary_only ? !(report & VG_REPORT_JSON) ||
+                                        vg_incident_render(guard, from, name, VG_REPORT_JSON, wait)
                                   : vg_incident_render(guard, from, name, report, wait));
     if ((report & VG_REPORT_TEXT) && (summary_only || !rendered))
         print_summary(guard, incident, path);

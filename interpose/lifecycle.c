@@ -57,7 +57,8 @@ bool vg_lifecycle_move(enum vg_state from, enum vg_state to)
 {
     _Atomic uint32_t *word = atomic_load_explicit(&state.word, memory_order_acquire);
     uint32_t expected = from;
-    return word && vg_lifecycle_is_legal(from, to) && atomic_compare_exchange_strong(word, &expected, to);
+    return word && vg_lifecycle_is_legal(from, to) &&
+           atomic_compare_exchange_strong(word, &expected, to);
 }
 
 uint64_t vg_guard_now(const struct vg_guard *guard)
@@ -86,7 +87,8 @@ void vg_guard_unlock(struct vg_guard *guard)
 static bool stderr_is_ours(const struct vg_guard *guard)
 {
     struct stat st;
-    return guard->has_stderr && VG_CALL(fstat, 2, &st) == 0 && st.st_dev == guard->stderr_device && st.st_ino == guard->stderr_inode;
+    return guard->has_stderr && VG_CALL(fstat, 2, &st) == 0 && st.st_dev == guard->stderr_device &&
+           st.st_ino == guard->stderr_inode;
 }
 
 void vg_guard_print(const struct vg_guard *guard, const char *text, size_t length)
@@ -202,7 +204,8 @@ static bool start_guard(struct vg_guard *guard)
     guard->rank = vg_config_rank();
     guard->start_monotonic_ns = vg_guard_now(guard);
     if (vg_config_create_record(guard) != VG_OK) {
-        vg_guard_log(guard, VG_LOG_WARN, "no memory for a record (%s): this process is not watched", strerror(errno));
+        vg_guard_log(guard, VG_LOG_WARN, "no memory for a record (%s): this process is not watched",
+                     strerror(errno));
         return false;
     }
     vg_ledger_init(&guard->ledger, &guard->record);
@@ -219,7 +222,8 @@ static _Atomic uint32_t *make_word(void)
     void *page = mmap(NULL, VG_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return NULL;
-    if (madvise(page, VG_PAGE, MADV_WIPEONFORK) != 0) { /* before Linux 4.14: a fork would leave two writers */
+    if (madvise(page, VG_PAGE, MADV_WIPEONFORK) !=
+        0) { /* before Linux 4.14: a fork would leave two writers */
         munmap(page, VG_PAGE);
         return NULL;
     }
@@ -258,5 +262,6 @@ struct vg_guard *vg_lifecycle_guard(bool starts)
 struct vg_guard *vg_lifecycle_any(void)
 {
     _Atomic uint32_t *word = atomic_load_explicit(&state.word, memory_order_acquire);
-    return word && atomic_load_explicit(word, memory_order_relaxed) != VG_STATE_OFF ? &state.guard : NULL;
+    return word && atomic_load_explicit(word, memory_order_relaxed) != VG_STATE_OFF ? &state.guard
+                                                                                    : NULL;
 }

@@ -17,10 +17,10 @@ struct vg_guard {
     struct vg_record record;
     struct vg_ledger ledger;
     int32_t pid;
-    int32_t rank;                /* -1 none */
+    int32_t rank; /* -1 none */
     uint64_t start_monotonic_ns;
     char record_path[VG_PATH_MAX]; /* "": a memfd */
-    char stem[VG_PATH_MAX];        /* of the incidents' files, in the report directory; without the kind */
+    char stem[VG_PATH_MAX]; /* of the incidents' files, in the report directory; without the kind */
     uint64_t stderr_device, stderr_inode; /* descriptor 2 when COLD ended */
     bool has_stderr;
 };
@@ -37,7 +37,8 @@ bool vg_guard_lock(struct vg_guard *guard);
 void vg_guard_unlock(struct vg_guard *guard);
 
 /* One line "VRAMGuard: ..." on descriptor 2, if that is still the file it was and level is asked for. */
-void vg_guard_log(const struct vg_guard *guard, enum vg_log level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void vg_guard_log(const struct vg_guard *guard, enum vg_log level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same for a block of lines made by the caller; one write. */
 void vg_guard_print(const struct vg_guard *guard, const char *text, size_t length);
 

@@ -63,13 +63,15 @@ static int read_counters(struct dl_phdr_info *info, size_t size, void *argument)
 }
 
 /* NT_GNU_BUILD_ID among the notes of a mapped object. */
-static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * note, struct vg_module *out)
+static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * note,
+                          struct vg_module *out)
 {
     const uint8_t *p = (const uint8_t *)(info->dlpi_addr + note->p_vaddr), *end = p + note->p_memsz;
     while (end - p >= (ptrdiff_t)sizeof(ElfW(Nhdr))) {
         const ElfW(Nhdr) *head = (const ElfW(Nhdr) *)(const void *)p;
         const uint8_t *name = p + sizeof *head, *desc = name + ((head->n_namesz + 3u) & ~3u);
-        if (head->n_namesz > (size_t)(end - name) || desc > end || head->n_descsz > (size_t)(end - desc))
+        if (head->n_namesz > (size_t)(end - name) || desc > end ||
+            head->n_descsz > (size_t)(end - desc))
             return;
         if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && memcmp(name, "GNU", 4) == 0 &&
             head->n_descsz <= sizeof out->build_id) {
@@ -146,7 +148,10 @@ static const struct object *known(const struct scan *scan, const struct vg_modul
     if (!old || !old->id || old->low != module->low || old->high != module->high)
         return NULL;
     const struct vg_module *was = vg_record_at(scan->stacks->record, VG_SEC_MODULES, old->id - 1);
-    return was && was->path == module->path && memcmp(was->build_id, module->build_id, sizeof was->build_id) == 0 ? old : NULL;
+    return was && was->path == module->path &&
+                   memcmp(was->build_id, module->build_id, sizeof was->build_id) == 0
+               ? old
+               : NULL;
 }
 
 static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
@@ -173,14 +178,16 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
         return 0;
     }
     uint64_t self = (uint64_t)(uintptr_t)&vg_modules_refresh;
-    *out = (struct object){module.low, module.high, module.bias, vg_stacks_module(scan->stacks, &module), families_of(path),
-                           self >= module.low && self < module.high};
+    *out = (struct object){module.low,        module.high,
+                           module.bias,       vg_stacks_module(scan->stacks, &module),
+                           families_of(path), self >= module.low && self < module.high};
     return 0;
 }
 
 static void sort(struct object *table, unsigned count)
 {
-    for (unsigned i = 1; i < count; i++) { /* nearly sorted, a few hundred entries, once per dlopen */
+    for (unsigned i = 1; i < count;
+         i++) { /* nearly sorted, a few hundred entries, once per dlopen */
         struct object item = table[i];
         unsigned j = i;
         for (; j > 0 && table[j - 1].low > item.low; j--)
@@ -210,7 +217,8 @@ void vg_modules_refresh(struct vg_stacks *stacks)
     memset(state.cache, 0, sizeof *state.cache * CACHE_ENTRIES);
 }
 
-uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io, bool *own_out)
+uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io,
+                          bool *own_out)
 {
     *own_out = false;
     if (!state.ready)

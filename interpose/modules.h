@@ -23,6 +23,7 @@ extern const struct vg_family_row vg_family_rows[VG_FAMILY_COUNT];
 /* Looks at what the loader has done since the last call. Before addresses of one stack are looked up. */
 void vg_modules_refresh(struct vg_stacks *stacks);
 /* The frame of a return address; 0: no room. families_out: bit per family is set where its module matches. own_out: it is code of this library. */
-uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io, bool *own_out);
+uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io,
+                          bool *own_out);
 
 #endif

@@ -87,8 +87,9 @@ static bool is_open(void)
 
 static void format_uuid(char *out, size_t size, const char *prefix, const uint8_t *u)
 {
-    snprintf(out, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", prefix, u[0], u[1], u[2], u[3], u[4], u[5],
-             u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    snprintf(out, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             prefix, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
+             u[12], u[13], u[14], u[15]);
 }
 
 static bool find_device(const uint8_t *uuid, const char *pci, device_t *out)
@@ -182,7 +183,8 @@ static bool add_list(processes_fn *ask, device_t device, struct list *list)
 /* Not found by number: an entry whose pid means nothing here and whose bytes are what we hold plus a context or so may be us. */
 static void mark_likely_self(struct vg_nvml_report *out, uint64_t tracked_bytes)
 {
-    const uint64_t overhead_max = UINT64_C(3) << 29; /* 1.5 GiB: contexts and code of a large process */
+    const uint64_t overhead_max = UINT64_C(3)
+                                  << 29; /* 1.5 GiB: contexts and code of a large process */
     if (out->self_bytes != VG_UNKNOWN)
         return;
     for (uint32_t i = 0; i < out->count; i++) {
@@ -190,8 +192,8 @@ static void mark_likely_self(struct vg_nvml_report *out, uint64_t tracked_bytes)
         char path[64];
         snprintf(path, sizeof path, "/proc/%u", p->pid);
         bool foreign = VG_CALL(faccessat, AT_FDCWD, path, F_OK) < 0;
-        p->may_be_this_process =
-            foreign && p->bytes != VG_UNKNOWN && p->bytes >= tracked_bytes && p->bytes - tracked_bytes <= overhead_max;
+        p->may_be_this_process = foreign && p->bytes != VG_UNKNOWN && p->bytes >= tracked_bytes &&
+                                 p->bytes - tracked_bytes <= overhead_max;
     }
 }
 
@@ -215,7 +217,8 @@ static void sort_out(const struct list *list, uint64_t tracked_bytes, struct vg_
     mark_likely_self(out, tracked_bytes);
 }
 
-bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes, struct vg_nvml_report *out)
+bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes,
+                   struct vg_nvml_report *out)
 {
     device_t device;
     struct memory memory;

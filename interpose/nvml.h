@@ -21,12 +21,13 @@ struct vg_nvml_report {
     bool has_memory;
     uint64_t free_bytes, total_bytes;
     bool has_processes;
-    uint64_t self_bytes; /* VG_UNKNOWN: not in the list, or NVML does not tell */
+    uint64_t self_bytes;  /* VG_UNKNOWN: not in the list, or NVML does not tell */
     uint32_t count, seen; /* other processes kept, and in all */
     struct vg_nvml_process other[VG_OTHERS_MAX];
 };
 /* The device is matched by UUID (a MIG instance's own), else by PCI address; never by index. tracked_bytes: what the ledger holds there, to recognise
  * this process under a foreign pid namespace. False: no NVML, or it does not know the device. */
-bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes, struct vg_nvml_report *out);
+bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes,
+                   struct vg_nvml_report *out);
 
 #endif

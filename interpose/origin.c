@@ -39,14 +39,16 @@ static uint32_t python_frame(struct vg_stacks *stacks, const struct vg_python_fr
 {
     if (!python_cache)
         python_cache = vg_arena_alloc(stacks->arena, sizeof *python_cache * PYTHON_CACHE);
-    uint64_t hash = (f->key[0] >> 4) * UINT64_C(0x9e3779b97f4a7c15) ^ f->key[1] * UINT64_C(0xc2b2ae3d27d4eb4f);
+    uint64_t hash =
+        (f->key[0] >> 4) * UINT64_C(0x9e3779b97f4a7c15) ^ f->key[1] * UINT64_C(0xc2b2ae3d27d4eb4f);
     struct cached_python *cached = python_cache ? &python_cache[(hash >> 32) % PYTHON_CACHE] : NULL;
     if (cached && cached->frame && memcmp(cached->key, f->key, sizeof f->key) == 0)
         return cached->frame;
     char file[TEXT_MAX], function[TEXT_MAX];
     int line = -1;
     vg_python_frame_text(f, file, sizeof file, function, sizeof function, &line);
-    uint32_t frame = vg_stacks_frame_python(stacks, vg_strings_intern_z(stacks, file), vg_strings_intern_z(stacks, function), line);
+    uint32_t frame = vg_stacks_frame_python(stacks, vg_strings_intern_z(stacks, file),
+                                            vg_strings_intern_z(stacks, function), line);
     if (cached) {
         memcpy(cached->key, f->key, sizeof f->key);
         cached->frame = frame;
@@ -54,7 +56,8 @@ static uint32_t python_frame(struct vg_stacks *stacks, const struct vg_python_fr
     return frame;
 }
 
-uint32_t vg_origin_intern(struct vg_ledger *ledger, const struct vg_options *options, const struct vg_origin *origin, uint32_t *families_out)
+uint32_t vg_origin_intern(struct vg_ledger *ledger, const struct vg_options *options,
+                          const struct vg_origin *origin, uint32_t *families_out)
 {
     uint32_t frames[2 * VG_ORIGIN_DEPTH_MAX];
     unsigned native = 0, python = 0, depth = (unsigned)options->stack_depth;

@@ -90,7 +90,9 @@ static void collect(struct provider *out, enum vg_hook_class class, const struct
     out->handle = vg_resolve_open(object->path, RTLD_LAZY | RTLD_NOLOAD);
     for (unsigned i = 1; out->handle && i < VG_HOOK_COUNT; i++) {
         struct vg_object found;
-        void *real = vg_hook_rows[i].hook_class == class ? vg_resolve_in(out->handle, vg_hook_rows[i].symbol) : NULL;
+        void *real =
+            vg_hook_rows[i].hook_class == class ? vg_resolve_in(out->handle, vg_hook_rows[i].symbol)
+                                                : NULL;
         if (real && vg_resolve_object(real, &found) && found.base == object->base)
             out->real[i] = fn_from(real);
     }
@@ -98,7 +100,8 @@ static void collect(struct provider *out, enum vg_hook_class class, const struct
 
 static int publish(enum vg_hook_class class, const struct provider *fresh, uintptr_t base)
 {
-    static _Thread_local char self; /* its address names this thread to the lock, before there is anything else of ours */
+    static _Thread_local char
+        self; /* its address names this thread to the lock, before there is anything else of ours */
     if (vg_lock_enter(&state.lock, (uint32_t)(uintptr_t)&self | 1u, 0) != VG_OK)
         return -1;
     int slot = slot_of_base(class, base);
@@ -130,11 +133,11 @@ static bool locate(void *pointer, unsigned *slot_out, unsigned *hook_out)
     struct vg_object object;
     if (!vg_resolve_object(pointer, &object) || object.base == own_base())
         return false;
-    for (int class = VG_CLASS_DRIVER; class <= VG_CLASS_RUNTIME; class++) {
-        int slot = slot_of_base((enum vg_hook_class)class, object.base);
+    for (int class = VG_CLASS_DRIVER; class <= VG_CLASS_RUNTIME; class ++) {
+        int slot = slot_of_base((enum vg_hook_class) class, object.base);
         unsigned named = object.symbol ? row_of_name(object.symbol) : VG_HOOK_NONE;
-        if (slot < 0 && named && vg_hook_rows[named].hook_class == (enum vg_hook_class)class)
-            slot = learn_provider((enum vg_hook_class)class, &object);
+        if (slot < 0 && named && vg_hook_rows[named].hook_class == (enum vg_hook_class) class)
+            slot = learn_provider((enum vg_hook_class) class, &object);
         if (slot < 0)
             continue;
         for (unsigned i = 1; i < VG_HOOK_COUNT; i++)
@@ -199,7 +202,8 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
     uint64_t key = (uint64_t)(uintptr_t)caller << 8;
     _Atomic uint64_t *place = &state.caller[((uintptr_t)caller >> 2) % CALLER_CACHE];
     uint64_t known = atomic_load_explicit(place, memory_order_relaxed);
-    if ((known & ~UINT64_C(0xff)) == key && (known & 0xff) && vg_hooks_real((unsigned)(known & 0xff) - 1, hook))
+    if ((known & ~UINT64_C(0xff)) == key && (known & 0xff) &&
+        vg_hooks_real((unsigned)(known & 0xff) - 1, hook))
         return (unsigned)(known & 0xff) - 1;
     unsigned slot = find_slot(hook, caller);
     if (slot < VG_PROVIDERS_MAX)

@@ -21,7 +21,7 @@ static const uint64_t nvml_after_ns = 1000000000u;
 
 struct target {
     int32_t ordinal;
-    bool has_uuid;
+    bool has_uuid, described;
     uint8_t uuid[16];
     char pci[32];
     uint64_t tracked_bytes;
@@ -46,10 +46,15 @@ static bool copy_target(struct vg_guard *guard, uint64_t index, struct target *o
     bool found = false;
     if (!vg_guard_lock(guard))
         return false;
-    const struct vg_device *device = index < vg_record_count(&guard->record, VG_SEC_DEVICES) ? device_at(guard, index) : NULL;
+    const struct vg_device *device =
+        index < vg_record_count(&guard->record, VG_SEC_DEVICES) ? device_at(guard, index) : NULL;
     if (device) {
-        const uint32_t *text = device->pci ? vg_record_at(&guard->record, VG_SEC_STRINGS, device->pci - 1) : NULL;
-        *out = (struct target){.ordinal = device->ordinal, .has_uuid = device->has_uuid, .tracked_bytes = device->tracked_bytes};
+        const uint32_t *text =
+            device->pci ? vg_record_at(&guard->record, VG_SEC_STRINGS, device->pci - 1) : NULL;
+        *out = (struct target){.ordinal = device->ordinal,
+                               .has_uuid = device->has_uuid,
+                               .described = device->described,
+                               .tracked_bytes = device->tracked_bytes};
         memcpy(out->uuid, device->uuid, sizeof out->uuid);
         if (text)
             snprintf(out->pci, sizeof out->pci, "%s", (const char *)(text + 1));
@@ -59,7 +64,8 @@ static bool copy_target(struct vg_guard *guard, uint64_t index, struct target *o
     return found;
 }
 
-static void store_others(struct vg_guard *guard, struct vg_device *device, const struct vg_nvml_report *nvml)
+static void store_others(struct vg_guard *guard, struct vg_device *device,
+                         const struct vg_nvml_report *nvml)
 {
     device->nvml_known = nvml->has_processes;
     device->nvml_self_bytes = nvml->self_bytes;
@@ -67,10 +73,11 @@ static void store_others(struct vg_guard *guard, struct vg_device *device, const
     device->other_seen = nvml->seen;
     for (uint32_t i = 0; i < nvml->count; i++) {
         const struct vg_nvml_process *p = &nvml->other[i];
-        device->other[i] = (struct vg_other){.pid = p->pid,
-                                             .name = vg_strings_intern_z(&guard->ledger.stacks, p->name),
-                                             .bytes = p->bytes,
-                                             .may_be_this_process = p->may_be_this_process};
+        device->other[i] =
+            (struct vg_other){.pid = p->pid,
+                              .name = vg_strings_intern_z(&guard->ledger.stacks, p->name),
+                              .bytes = p->bytes,
+                              .may_be_this_process = p->may_be_this_process};
     }
 }
 
@@ -102,7 +109,8 @@ static void look_at(const struct target *target, bool is_current, bool with_nvml
     }
     if (!with_nvml)
         return;
-    out->has_nvml = vg_nvml_query(target->has_uuid ? target->uuid : NULL, target->pci, target->tracked_bytes, &out->nvml);
+    out->has_nvml = vg_nvml_query(target->has_uuid ? target->uuid : NULL, target->pci,
+                                  target->tracked_bytes, &out->nvml);
     if (!out->known && out->has_nvml && out->nvml.has_memory) {
         out->known = true;
         out->source = VG_FREE_NVML;
@@ -116,25 +124,38 @@ void vg_sample_all(struct vg_guard *guard, int32_t current)
     struct target target;
     struct look look;
     for (uint64_t i = 0; copy_target(guard, i, &target); i++) {
+        if (!target.described) { /* nothing was ever allocated there */
+            vg_sample_describe(guard, target.ordinal);
+            copy_target(guard, i, &target);
+        }
         look_at(&target, target.ordinal == current, true, &look);
         store(guard, i, &look);
     }
 }
 
-static bool is_due(const struct vg_guard *guard, uint64_t now)
+/* The first looks of a process are not held back: a program that allocates all it needs in its first second and then computes for hours would otherwise
+ * be known by its first allocation only. After that, one per interval. */
+static bool is_due(const struct vg_guard *guard, uint64_t now, bool is_driver_event)
 {
+    enum { FIRST_LOOKS = 32 };
     static _Atomic uint64_t next;
+    static _Atomic uint32_t looks;
     uint64_t due = atomic_load_explicit(&next, memory_order_relaxed);
-    return guard->options.sample && now >= due && atomic_compare_exchange_strong(&next, &due, now + guard->options.sample);
+    if (now < due && is_driver_event &&
+        atomic_load_explicit(&looks, memory_order_relaxed) < FIRST_LOOKS) {
+        atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed);
+        return true;
+    }
+    return now >= due && atomic_compare_exchange_strong(&next, &due, now + guard->options.sample);
 }
 
-void vg_sample_due(struct vg_guard *guard)
+void vg_sample_due(struct vg_guard *guard, bool is_driver_event)
 {
     struct vg_driver_context context;
     struct target target;
     struct look look;
     uint64_t now = vg_guard_now(guard);
-    if (!is_due(guard, now))
+    if (!guard->options.sample || !is_due(guard, now, is_driver_event))
         return;
     vg_driver_current(&context);
     for (uint64_t i = 0; context.device >= 0 && copy_target(guard, i, &target); i++) {
@@ -211,7 +232,8 @@ void vg_sample_host(struct vg_host_memory *out)
 {
     char text[4096];
     *out = (struct vg_host_memory){VG_UNKNOWN, VG_UNKNOWN, VG_UNKNOWN};
-    const char *line = read_file("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
+    const char *line =
+        read_file("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
     if (line)
         out->available_bytes = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
     read_cgroup(out);

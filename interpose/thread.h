@@ -10,7 +10,8 @@
 /* The last failed allocation of this thread that may still turn out to be final (families.def says who decides). */
 struct vg_pending {
     bool set;
-    bool counted; /* it was taken as final already: what the framework reports later is the same incident */
+    bool
+        counted; /* it was taken as final already: what the framework reports later is the same incident */
     uint8_t attempts;
     uint8_t kind;
     int32_t error;
@@ -24,7 +25,8 @@ struct vg_thread {
     uint16_t via;           /* hook of the runtime call that is under way */
     uint32_t id;            /* the kernel's thread id; 0 not asked yet */
     uint64_t driver_events; /* driver calls entered by this thread */
-    uint64_t context_handle, context_id; /* the last context seen here, so that it is asked for its device once */
+    uint64_t context_handle,
+        context_id; /* the last context seen here, so that it is asked for its device once */
     int32_t context_device;
     struct vg_pending pending;
 };

@@ -7,6 +7,9 @@
  * Source:  names from `nm -D` of the wheels 2.6 to 2.14 (size_t, "lmm") and Debian's 1.13 (int64_t, "lll"); both have the same C form.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "interpose/export.h"
@@ -14,6 +17,7 @@
 #include "interpose/incident.h"
 #include "interpose/lifecycle.h"
 #include "interpose/modules.h"
+#include "interpose/raw_syscall.h"
 #include "interpose/resolve.h"
 #include "interpose/thread.h"
 
@@ -44,9 +48,38 @@ static struct vg_guard *follower(struct c10_device device)
     return guard && guard->options.torch ? guard : NULL;
 }
 
+/* "2.11.0+cu130" out of torch/version.py, which lies above the directory of libc10.so. Once, without a lock. */
+static void note_version(struct vg_guard *guard)
+{
+    static _Atomic bool done;
+    struct vg_object c10;
+    char path[VG_PATH_MAX], text[1024];
+    void *known = done ? NULL : original(TEXT(USAGE(lmm)));
+    if (!known || atomic_exchange(&done, true) || !vg_resolve_object(known, &c10) ||
+        !strrchr(c10.path, '/'))
+        return;
+    int length = (int)(strrchr(c10.path, '/') - c10.path);
+    if ((size_t)snprintf(path, sizeof path, "%.*s/../version.py", length, c10.path) >= sizeof path)
+        return;
+    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    long n = VG_CALL(read, fd, text, sizeof text - 1);
+    VG_CALL(close, fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *version = strstr(text, "__version__ = '");
+    if (version && vg_guard_lock(guard)) {
+        version += strlen("__version__ = '");
+        guard->record.header->torch =
+            vg_strings_intern(&guard->ledger.stacks, version, strcspn(version, "'\n"));
+        vg_guard_unlock(guard);
+    }
+}
+
 static void note_usage(void *address, int64_t size, struct c10_device device)
 {
-    if (!address || !size || !follower(device))
+    struct vg_guard *guard = address && size ? follower(device) : NULL;
+    if (!guard)
         return;
     struct vg_event e = {.op = size > 0 ? VG_OP_ALLOC : VG_OP_FREE,
                          .kind = VG_KIND_BLOCK,
@@ -56,40 +89,47 @@ static void note_usage(void *address, int64_t size, struct c10_device device)
                          .device = device.index};
     vg_incident_framework_is_caching(VG_FAMILY_TORCH);
     vg_gate_block(&e);
+    note_version(guard);
 }
 
 static void note_oom(int64_t size, struct c10_device device)
 {
+    int saved_errno = errno;
     struct vg_guard *guard = vg_thread.depth ? NULL : follower(device);
     if (!guard)
         return;
     vg_thread.depth = 1;
-    vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index, size > 0 ? (uint64_t)size : 0);
+    vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index,
+                                  size > 0 ? (uint64_t)size : 0);
     vg_thread.depth = 0;
+    errno = saved_errno;
 }
 
-#define CALLBACKS(suffix)                                                                                                            \
-    VG_EXPORT void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved, struct c10_device device);          \
-    VG_EXPORT void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device);                           \
-    void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved, struct c10_device device)                     \
-    {                                                                                                                                \
-        static usage_fn *real;                                                                                                       \
-        note_usage(address, size, device);                                                                                           \
-        if (!real) {                                                                                                                 \
-            void *found = original(TEXT(USAGE(suffix)));                                                                             \
-            memcpy(&real, &found, sizeof real);                                                                                      \
-        }                                                                                                                            \
-        if (real)                                                                                                                    \
-            real(address, size, allocated, reserved, device);                                                                        \
-    }                                                                                                                                \
-    void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device)                                      \
-    {                                                                                                                                \
-        note_oom(size, device);                                                                                                      \
-        void *found = original(TEXT(OOM(suffix)));                                                                                   \
-        oom_fn *real;                                                                                                                \
-        memcpy(&real, &found, sizeof real);                                                                                          \
-        if (found)                                                                                                                   \
-            real(size, allocated, reserved, device);                                                                                 \
+#define CALLBACKS(suffix)                                                                          \
+    VG_EXPORT void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved,   \
+                                 struct c10_device device);                                        \
+    VG_EXPORT void OOM(suffix)(int64_t size, size_t allocated, size_t reserved,                    \
+                               struct c10_device device);                                          \
+    void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved,             \
+                       struct c10_device device)                                                   \
+    {                                                                                              \
+        static usage_fn *real;                                                                     \
+        note_usage(address, size, device);                                                         \
+        if (!real) {                                                                               \
+            void *found = original(TEXT(USAGE(suffix)));                                           \
+            memcpy(&real, &found, sizeof real);                                                    \
+        }                                                                                          \
+        if (real)                                                                                  \
+            real(address, size, allocated, reserved, device);                                      \
+    }                                                                                              \
+    void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device)    \
+    {                                                                                              \
+        note_oom(size, device);                                                                    \
+        void *found = original(TEXT(OOM(suffix)));                                                 \
+        oom_fn *real;                                                                              \
+        memcpy(&real, &found, sizeof real);                                                        \
+        if (found)                                                                                 \
+            real(size, allocated, reserved, device);                                               \
     }
 CALLBACKS(lmm)
 CALLBACKS(lll)

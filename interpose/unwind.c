@@ -13,12 +13,15 @@
 
 #include "interpose/resolve.h"
 
-enum { CACHE_ENTRIES = 1024, UNW_CACHE_PER_THREAD_POLICY = 2 }; /* libunwind's unw_caching_policy_t: none, global, per thread */
+enum {
+    CACHE_ENTRIES = 1024,
+    UNW_CACHE_PER_THREAD_POLICY = 2
+}; /* libunwind's unw_caching_policy_t: none, global, per thread */
 #if defined(__x86_64__)
-#define UNW(name) "_Ux86_64_" name
+#define UNW(name)  "_Ux86_64_" name
 #define UNWL(name) "_ULx86_64_" name
 #else
-#define UNW(name) "_Uaarch64_" name
+#define UNW(name)  "_Uaarch64_" name
 #define UNWL(name) "_ULaarch64_" name
 #endif
 
