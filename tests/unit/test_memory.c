@@ -7,6 +7,8 @@
 
 static struct {
     uint64_t requests, refuse_from, refuse_to;
+    size_t used;
+    uint8_t memory[8 * MIB];
 } arena_state;
 
 void *vg_arena_alloc(struct vg_arena *arena, size_t bytes)
@@ -16,19 +18,25 @@ void *vg_arena_alloc(struct vg_arena *arena, size_t bytes)
     if (number >= arena_state.refuse_from && number < arena_state.refuse_to) {
         return NULL;
     }
-    return calloc(1, bytes);
+    void *piece = arena_state.memory + arena_state.used;
+    arena_state.used += (bytes + 15) / 16 * 16;
+    assert_true(arena_state.used <= sizeof arena_state.memory);
+    return memset(piece, 0, bytes);
 }
 
 void vg_arena_free(struct vg_arena *arena, void *piece, size_t bytes)
 {
     (void)arena;
+    (void)piece;
     (void)bytes;
-    free(piece);
 }
 
 static void refuse(uint64_t from, uint64_t to)
 {
     arena_state.requests = 0;
+    if (!from) {
+        arena_state.used = 0;
+    }
     arena_state.refuse_from = from;
     arena_state.refuse_to = to;
 }
