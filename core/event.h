@@ -34,12 +34,12 @@ enum vg_op {
 /* Every function of core/ that can fail returns one of these. */
 enum vg_status {
     VG_OK,
-    VG_FULL,       /* no room in the record: totals go on, the item is not listed */
-    VG_NOT_FOUND,  /* free of an address that is not in the ledger */
-    VG_DUPLICATE,  /* an allocation at an address that is live: the old one was freed where nobody saw it */
-    VG_IO,         /* a system call failed; errno says why */
-    VG_DAMAGED,    /* a record file that breaks its own format */
-    VG_BUSY,       /* the lock is held by this very thread, or was not had in time */
+    VG_FULL,      /* no room in the record: totals go on, the item is not listed */
+    VG_NOT_FOUND, /* free of an address that is not in the ledger */
+    VG_DUPLICATE, /* an allocation at an address that is live: the old one was freed where nobody saw it */
+    VG_IO,        /* a system call failed; errno says why */
+    VG_DAMAGED, /* a record file that breaks its own format */
+    VG_BUSY,    /* the lock is held by this very thread, or was not had in time */
     VG_INVALID
 };
 

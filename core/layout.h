@@ -31,13 +31,13 @@ enum {
 };
 
 enum vg_section_id {
-    VG_SEC_STRINGS,   /* uint32_t words: length in bytes, then the bytes and a NUL; id = word index + 1 */
-    VG_SEC_MODULES,   /* struct vg_module */
-    VG_SEC_FRAMES,    /* struct vg_frame */
-    VG_SEC_STACKS,    /* uint32_t words: header (see vg_stack_head), then frame ids; id = word index + 1 */
-    VG_SEC_SITES,     /* struct vg_site */
-    VG_SEC_SLOTS,     /* struct vg_slot */
-    VG_SEC_DEVICES,   /* struct vg_device; index = first-seen order, `ordinal` is the program's number */
+    VG_SEC_STRINGS, /* uint32_t words: length in bytes, then the bytes and a NUL; id = word index + 1 */
+    VG_SEC_MODULES, /* struct vg_module */
+    VG_SEC_FRAMES,  /* struct vg_frame */
+    VG_SEC_STACKS, /* uint32_t words: header (see vg_stack_head), then frame ids; id = word index + 1 */
+    VG_SEC_SITES, /* struct vg_site */
+    VG_SEC_SLOTS, /* struct vg_slot */
+    VG_SEC_DEVICES, /* struct vg_device; index = first-seen order, `ordinal` is the program's number */
     VG_SEC_CONTEXTS,  /* struct vg_context */
     VG_SEC_INCIDENTS, /* struct vg_incident */
     VG_SEC_COUNT
@@ -96,8 +96,9 @@ enum { VG_LANG_NATIVE = 1, VG_LANG_PYTHON = 2 };
 struct vg_frame {
     uint8_t lang;
     uint8_t reserved[3];
-    uint32_t module;   /* native: index + 1; 0: code outside any module (JIT) */
-    uint64_t offset;   /* native: return address less bias (less nothing: the call is at offset - 1); no module: the address */
+    uint32_t module; /* native: index + 1; 0: code outside any module (JIT) */
+    uint64_t
+        offset; /* native: return address less bias (less nothing: the call is at offset - 1); no module: the address */
     uint32_t function; /* python: string */
     uint32_t file;     /* python: string */
     int32_t line;      /* python; <= 0 unknown */
@@ -128,11 +129,13 @@ struct vg_site {
     uint8_t kind, layer;
     uint32_t fail_count; /* final failures at this site */
     uint64_t live_bytes, live_count, peak_live_bytes;
-    uint64_t at_peak_bytes; /* valid where peak_epoch equals the device's; else live_bytes is the value at the peak */
+    uint64_t
+        at_peak_bytes; /* valid where peak_epoch equals the device's; else live_bytes is the value at the peak */
     uint64_t peak_epoch;
     uint64_t alloc_count, free_count;
     uint64_t first_ns, last_ns;
-    uint32_t retries;       /* 1: a failure here was followed by a success of its size: this caller retries by itself */
+    uint32_t
+        retries; /* 1: a failure here was followed by a success of its size: this caller retries by itself */
     uint32_t failed_in_row; /* failures since its last success */
     uint64_t reserved;
 };
@@ -158,16 +161,16 @@ struct vg_device {
     uint64_t tracked_bytes; /* of the kinds that occupy */
     uint64_t peak_bytes[VG_LAYER_COUNT];
     uint64_t peak_epoch[VG_LAYER_COUNT];
-    uint64_t block_bytes; /* live blocks, layer torch */
+    uint64_t block_bytes;                    /* live blocks, layer torch */
     uint64_t kind_bytes[16], kind_count[16]; /* by enum vg_kind, blocks too */
-    uint64_t alloc_count, free_count; /* layer driver */
+    uint64_t alloc_count, free_count;        /* layer driver */
     /* The last look at the device: all of one moment, taken after the event of sample_ns. */
     uint64_t sample_ns, total_bytes, free_bytes; /* VG_UNKNOWN until then */
-    uint64_t nvml_self_bytes; /* this process as NVML counts it; VG_UNKNOWN */
-    uint64_t pool_idle_bytes; /* VG_UNKNOWN: not asked */
-    uint64_t sampled_tracked_bytes; /* tracked_bytes at sample_ns */
-    uint32_t other_count;           /* valid elements of other[] */
-    uint32_t other_seen;            /* may be more than fit */
+    uint64_t nvml_self_bytes;                    /* this process as NVML counts it; VG_UNKNOWN */
+    uint64_t pool_idle_bytes;                    /* VG_UNKNOWN: not asked */
+    uint64_t sampled_tracked_bytes;              /* tracked_bytes at sample_ns */
+    uint32_t other_count;                        /* valid elements of other[] */
+    uint32_t other_seen;                         /* may be more than fit */
     struct vg_other other[VG_OTHERS_MAX];
 };
 
@@ -175,23 +178,29 @@ struct vg_context {
     uint64_t id, handle;
     uint16_t device; /* index in DEVICES + 1 */
     uint8_t primary, live;
-    uint32_t stack; /* of its creation, or of the first allocation in it */
+    uint32_t stack;                  /* of its creation, or of the first allocation in it */
     uint64_t live_bytes, live_count; /* layer driver, all kinds */
     uint64_t created_ns, ended_ns;
     uint64_t free_fall_bytes; /* fall of free memory across a creation that was seen; VG_UNKNOWN */
 };
 
-enum vg_incident_kind { VG_INCIDENT_OOM = 1, VG_INCIDENT_WARNING, VG_INCIDENT_EXIT, VG_INCIDENT_SNAPSHOT };
+enum vg_incident_kind {
+    VG_INCIDENT_OOM = 1,
+    VG_INCIDENT_WARNING,
+    VG_INCIDENT_EXIT,
+    VG_INCIDENT_SNAPSHOT
+};
 enum vg_outcome { VG_OUTCOME_FAILED = 1, VG_OUTCOME_RECOVERED };
 
 struct vg_incident {
     uint8_t kind, outcome, attempts;
-    uint8_t waits; /* 1: the failing thread waits for the report */
+    uint8_t waits;   /* 1: the failing thread waits for the report */
     uint32_t number; /* n of its file name, from 1 per kind */
     uint64_t time_ns;
-    uint32_t site;  /* index + 1 of the site that failed; 0 none */
-    uint32_t api;   /* string: driver or runtime function that returned the error; 0: no driver call was made */
-    uint32_t via;   /* string: what the program called */
+    uint32_t site; /* index + 1 of the site that failed; 0 none */
+    uint32_t
+        api; /* string: driver or runtime function that returned the error; 0: no driver call was made */
+    uint32_t via;    /* string: what the program called */
     uint32_t family; /* string: "torch", ... or 0 */
     int32_t error;
     uint16_t device;  /* index + 1 */
@@ -206,16 +215,23 @@ struct vg_incident {
 };
 
 enum { VG_ENDED_NO = 0, VG_ENDED_CODE, VG_ENDED_UNKNOWN };
-enum { VG_SAT_STRINGS = 1, VG_SAT_STACKS = 2, VG_SAT_SITES = 4, VG_SAT_SLOTS = 8, VG_SAT_OTHER = 16 };
+enum {
+    VG_SAT_STRINGS = 1,
+    VG_SAT_STACKS = 2,
+    VG_SAT_SITES = 4,
+    VG_SAT_SLOTS = 8,
+    VG_SAT_OTHER = 16
+};
 enum { VG_REACHED_DRIVER = 1, VG_REACHED_RUNTIME = 2, VG_REACHED_TORCH = 4 };
 enum { VG_PLATFORM_LINUX, VG_PLATFORM_WSL, VG_PLATFORM_TEGRA };
 
 struct vg_header {
     char magic[8];
     uint32_t version, header_bytes;
-    _Atomic uint64_t file_bytes; /* header and chunks: everything below it is mapped and has its blocks */
-    _Atomic uint64_t seq;        /* odd while an event is being applied */
-    _Atomic uint64_t intent;     /* vg_intent(): what is being applied; 0 nothing */
+    _Atomic uint64_t
+        file_bytes;       /* header and chunks: everything below it is mapped and has its blocks */
+    _Atomic uint64_t seq; /* odd while an event is being applied */
+    _Atomic uint64_t intent; /* vg_intent(): what is being applied; 0 nothing */
     /* Process. */
     uint32_t pid, host, exe, cwd; /* strings */
     uint32_t cmdline;             /* string; arguments separated by 0x1f */
@@ -228,7 +244,7 @@ struct vg_header {
     uint64_t ended_ns;
     /* Counters. */
     uint64_t event_count, dropped_count, fallback_count, unknown_free_count, failed_free_count;
-    uint64_t duplicate_count; /* an allocation at a live address */
+    uint64_t duplicate_count;                /* an allocation at a live address */
     uint64_t unlisted_count, unlisted_bytes; /* allocations without a slot (saturated) */
     uint64_t final_count, recovered_count;   /* OOMs */
     uint64_t rendered_count;

@@ -22,7 +22,8 @@ struct vg_ledger {
     struct vg_arena arena;
     struct vg_stacks stacks;
     struct vg_lock lock;
-    struct vg_live_node *live[VG_LAYER_COUNT]; /* uthash: address -> slot; one per layer, since a block and its segment may start at one address */
+    struct vg_live_node *live
+        [VG_LAYER_COUNT]; /* uthash: address -> slot; one per layer, since a block and its segment may start at one address */
     struct vg_live_node *spare_nodes;
     struct vg_site_node *sites; /* uthash: (stack, api, kind, device) -> site */
     uint32_t last_context;      /* index + 1 of the context found last */
@@ -50,9 +51,11 @@ uint32_t vg_ledger_context(const struct vg_ledger *ledger, uint64_t context_id);
 /* The id of the live primary context of a device; 0 none known. */
 uint64_t vg_ledger_primary(const struct vg_ledger *ledger, int32_t ordinal);
 /* Index + 1 of the site of a stack that failed or allocated; made where it is new. */
-uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind, int32_t device);
+uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind,
+                        int32_t device);
 /* The live slot that starts at addr, or NULL. */
-const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer, uint64_t addr);
+const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer,
+                                     uint64_t addr);
 uint64_t vg_ledger_live_count(const struct vg_ledger *ledger); /* listed allocations and blocks */
 /* Invariants, over record and indexes. One line in why_out where one is broken. */
 bool vg_ledger_check(const struct vg_ledger *ledger, char *why_out, size_t why_size);

@@ -11,7 +11,12 @@
 #include <stdint.h>
 
 enum vg_keep { VG_KEEP_AUTO, VG_KEEP_ALWAYS, VG_KEEP_NEVER };
-enum vg_stacks_mode { VG_STACKS_NONE, VG_STACKS_NATIVE, VG_STACKS_PYTHON, VG_STACKS_BOTH }; /* bit 0 native, bit 1 Python */
+enum vg_stacks_mode {
+    VG_STACKS_NONE,
+    VG_STACKS_NATIVE,
+    VG_STACKS_PYTHON,
+    VG_STACKS_BOTH
+}; /* bit 0 native, bit 1 Python */
 enum vg_log { VG_LOG_ERROR, VG_LOG_WARN, VG_LOG_INFO, VG_LOG_DEBUG };
 enum { VG_REPORT_TEXT = 1, VG_REPORT_JSON = 2, VG_REPORT_NONE = 0 };
 
@@ -41,13 +46,15 @@ enum vg_option_id {
 };
 
 struct vg_option_row {
-    const char *name, *type, *value_help, *default_text, *help; /* value_help: "SIZE", "auto|always|never", ... */
+    const char *name, *type, *value_help, *default_text,
+        *help; /* value_help: "SIZE", "auto|always|never", ... */
 };
 extern const struct vg_option_row vg_option_rows[VG_OPTION_COUNT];
 
 void vg_options_defaults(struct vg_options *options);
 /* Sets one option from text. false, with one line naming option, value and the legal values in why_out, where the text is bad; the option is then unchanged. */
-bool vg_options_set(struct vg_options *options, enum vg_option_id id, const char *text, char *why_out, size_t why_size);
+bool vg_options_set(struct vg_options *options, enum vg_option_id id, const char *text,
+                    char *why_out, size_t why_size);
 /* By name as in code (report_timeout) or on the command line (report-timeout). VG_OPTION_COUNT: no such option. */
 enum vg_option_id vg_options_find(const char *name, size_t length);
 /* The parsers of single values, used elsewhere too (--sim=24GiB). false: not a legal value. */

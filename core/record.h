@@ -16,7 +16,8 @@ struct vg_record {
     struct vg_header *header;
     int fd;
     bool memory_only; /* a memfd: does not survive the process */
-    bool stuck;       /* the file can't grow any more (no room, limit, or the descriptor is not ours now) */
+    bool
+        stuck; /* the file can't grow any more (no room, limit, or the descriptor is not ours now) */
     uint64_t mapped_bytes, limit_bytes;
     uint64_t device, inode; /* of our file, as st_dev and st_ino */
 };
@@ -31,7 +32,8 @@ void *vg_record_at(const struct vg_record *record, enum vg_section_id section, u
 uint64_t vg_record_count(const struct vg_record *record, enum vg_section_id section);
 /* Room for `n` consecutive elements (within one chunk) behind the last one, zeroed, not yet counted. index_out: of the first. NULL: no room, and the
  * header's `saturated` says so. Elements that would straddle a chunk are skipped and stay zero. */
-void *vg_record_reserve(struct vg_record *record, enum vg_section_id section, uint32_t n, uint64_t *index_out);
+void *vg_record_reserve(struct vg_record *record, enum vg_section_id section, uint32_t n,
+                        uint64_t *index_out);
 /* Counts what was reserved last: from here on readers see it. */
 void vg_record_publish(struct vg_record *record, enum vg_section_id section, uint64_t end_index);
 /* Around every change of sites, slots, devices and contexts: seq is odd and the intent is set in between, so that readers know. */

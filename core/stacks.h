@@ -22,10 +22,14 @@ enum { VG_STRING_MAX = 32 * 1024 };
 uint32_t vg_strings_intern(struct vg_stacks *stacks, const char *text, size_t length);
 uint32_t vg_strings_intern_z(struct vg_stacks *stacks, const char *text); /* NULL and "" give 0 */
 
-uint32_t vg_stacks_module(struct vg_stacks *stacks, const struct vg_module *module); /* always a new one; the caller knows when */
+uint32_t
+vg_stacks_module(struct vg_stacks *stacks,
+                 const struct vg_module *module); /* always a new one; the caller knows when */
 uint32_t vg_stacks_frame_native(struct vg_stacks *stacks, uint32_t module, uint64_t offset);
-uint32_t vg_stacks_frame_python(struct vg_stacks *stacks, uint32_t file, uint32_t function, int32_t line);
+uint32_t vg_stacks_frame_python(struct vg_stacks *stacks, uint32_t file, uint32_t function,
+                                int32_t line);
 /* frames: native then Python, at most VG_STACK_FRAMES_MAX in all. Equal lists give equal ids. */
-uint32_t vg_stacks_intern(struct vg_stacks *stacks, const uint32_t *frames, uint32_t native, uint32_t python, bool cut);
+uint32_t vg_stacks_intern(struct vg_stacks *stacks, const uint32_t *frames, uint32_t native,
+                          uint32_t python, bool cut);
 
 #endif

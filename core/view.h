@@ -14,7 +14,8 @@ struct vg_view {
     uint8_t *base;
     size_t bytes;
     const struct vg_header *header;
-    bool recomputed; /* an event was half applied (intent set, or a torn copy): every derived counter was made again from the slots */
+    bool
+        recomputed; /* an event was half applied (intent set, or a torn copy): every derived counter was made again from the slots */
     bool owned;
 };
 
@@ -23,7 +24,8 @@ struct vg_view {
 enum vg_status vg_view_open_fd(struct vg_view *view, int fd, char *why_out, size_t why_size);
 enum vg_status vg_view_open(struct vg_view *view, const char *path, char *why_out, size_t why_size);
 /* Checks bytes already in memory; base must be 8-aligned, writable and stay valid (the recomputation writes to it). For fuzzers and tests. */
-enum vg_status vg_view_adopt(struct vg_view *view, void *base, size_t bytes, char *why_out, size_t why_size);
+enum vg_status vg_view_adopt(struct vg_view *view, void *base, size_t bytes, char *why_out,
+                             size_t why_size);
 void vg_view_close(struct vg_view *view);
 
 uint64_t vg_view_count(const struct vg_view *view, enum vg_section_id section);
@@ -40,7 +42,8 @@ const struct vg_context *vg_view_context(const struct vg_view *view, uint64_t in
 const struct vg_incident *vg_view_incident(const struct vg_view *view, uint64_t index);
 
 /* A stack by id. frames_out gets a pointer to native + python frame ids (index + 1 in FRAMES). false: id 0 or damaged. */
-bool vg_view_stack(const struct vg_view *view, uint32_t id, uint32_t *head_out, const uint32_t **frames_out);
+bool vg_view_stack(const struct vg_view *view, uint32_t id, uint32_t *head_out,
+                   const uint32_t **frames_out);
 /* Bytes live at this site when its device was at its peak (of the site's layer). VG_UNKNOWN: it belongs to no device. */
 uint64_t vg_view_site_at_peak(const struct vg_view *view, const struct vg_site *site);
 /* Invariants of design section 6 over the whole record: the sums of slots are what sites, contexts and devices say, frees are allocations less
