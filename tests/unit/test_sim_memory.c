@@ -34,13 +34,15 @@ static void test_an_allocation_costs_whole_pages_and_its_free_gives_them_back(vo
 
 static void body_share(void)
 {
-    CUdeviceptr first, second, third, fourth;
+    CUdeviceptr first, second, third, fourth, fifth;
     sim_start(0);
     CHECK_EQUAL(cost(1, &first), 2 * MIB);
     CHECK_EQUAL(cost(MIB - 1, &second), 0);
     CHECK_EQUAL(cost(MIB - 512, &third), 0); /* 1 unit + 2048 + 2047 = one page, full */
     CHECK_EQUAL(cost(512, &fourth), 2 * MIB);
     CHECK_EQUAL(second - first, 512);
+    CHECK_EQUAL(cost(MIB, &fifth),
+                2 * MIB); /* not small: no part of the last page, which has room */
     size_t before = sim_free();
     CHECK_EQUAL(CU(cuMemFree_v2)(first), CUDA_SUCCESS);
     CHECK_EQUAL(CU(cuMemFree_v2)(third), CUDA_SUCCESS);

@@ -62,10 +62,8 @@ static CUresult pay(CUdevice device)
 {
     struct vgsim_device_books *books = &vgsim_device_changed(device)->books;
     uint64_t cost = vgsim_knobs()->context;
-    if (cost > vgsim_free_bytes(books)) {
-        books->failed_allocations++;
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (cost > vgsim_free_bytes(books))
+        return vgsim_refused(device);
     books->contexts++;
     books->context_bytes += cost;
     if (books->context_bytes + books->page_bytes > books->peak_bytes)

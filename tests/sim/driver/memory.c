@@ -106,10 +106,9 @@ static CUresult take_device(size_t bytes, uintptr_t *address_out)
 {
     struct vgsim_block block = new_block(VGSIM_KIND_device, bytes);
     bool small = bytes < VGSIM_SMALL;
-    if (!vgsim_round_up(bytes, small ? VGSIM_UNIT : VGSIM_PAGE, &block.span))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!(small ? take_small(&block) : take_pages(&block)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!vgsim_round_up(bytes, small ? VGSIM_UNIT : VGSIM_PAGE, &block.span) ||
+        !(small ? take_small(&block) : take_pages(&block)))
+        return vgsim_refused(block.device);
     return keep(&block, address_out);
 }
 

@@ -400,7 +400,7 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstrea
                                 .context = vgsim_current(),
                                 .pool = pool};
     if (!vgsim_round_up(bytes, VGSIM_UNIT, &block.span) || !take(pool, &block))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return vgsim_refused(pool->device);
     if (!vgsim_block_add(&block, &pool->blocks)) {
         vgsim_slab_give(block.slab, block.address, block.span);
         return CUDA_ERROR_OUT_OF_MEMORY;

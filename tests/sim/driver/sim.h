@@ -55,6 +55,7 @@ vgsim_device_changed(CUdevice device); /* for writing: its books get published *
 uint64_t vgsim_free_bytes(const struct vgsim_device_books *books);
 bool vgsim_pages_take(CUdevice device, size_t pages); /* false: the device has not that many */
 void vgsim_pages_give(CUdevice device, size_t pages);
+CUresult vgsim_refused(CUdevice device); /* out of memory, and in the books */
 bool vgsim_round_up(size_t value, size_t multiple, size_t *out);
 
 /* --- account.c ---------------------------------------------------------------------------------- */

@@ -153,15 +153,19 @@ uint64_t vgsim_free_bytes(const struct vgsim_device_books *books)
 bool vgsim_pages_take(CUdevice device, size_t pages)
 {
     struct vgsim_device_books *books = &vgsim_device_changed(device)->books;
-    if (pages > vgsim_free_bytes(books) / VGSIM_PAGE) {
-        books->failed_allocations++;
+    if (pages > vgsim_free_bytes(books) / VGSIM_PAGE)
         return false;
-    }
     books->pages += pages;
     books->page_bytes += pages * VGSIM_PAGE;
     if (books->context_bytes + books->page_bytes > books->peak_bytes)
         books->peak_bytes = books->context_bytes + books->page_bytes;
     return true;
+}
+
+CUresult vgsim_refused(CUdevice device)
+{
+    vgsim_device_changed(device)->books.failed_allocations++;
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void vgsim_pages_give(CUdevice device, size_t pages)

@@ -130,7 +130,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
     if (!out || flags || !is_whole(size))
         return CUDA_ERROR_INVALID_VALUE;
     if (!vgsim_pages_take(prop->location.id, size / VGSIM_PAGE))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return vgsim_refused(prop->location.id);
     struct vgsim_vmm_handle *handle = new_handle();
     if (handle) {
         handle->prop = *prop;
