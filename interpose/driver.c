@@ -11,6 +11,7 @@
 
 #include "interpose/cuda_abi.h"
 #include "interpose/hooks.h"
+#include "interpose/thread.h"
 
 static struct {
     vg_cuCtxGetCurrent *ctx_get_current;
@@ -86,8 +87,16 @@ void vg_driver_current(struct vg_driver_context *out)
         return;
     out->handle = (uint64_t)(uintptr_t)current;
     out->id = vg_driver_context_id(out->handle);
+    struct vg_thread *thread = &vg_thread;
+    if (fn.ctx_get_id && thread->context_id == out->id && thread->context_handle == out->handle) {
+        out->device = thread->context_device; /* an id is never used again */
+        return;
+    }
     if (fn.ctx_get_device && fn.ctx_get_device(&device) == CUDA_SUCCESS)
         out->device = device;
+    thread->context_handle = out->handle;
+    thread->context_id = out->id;
+    thread->context_device = out->device;
 }
 
 bool vg_driver_primary_is_active(int32_t device)

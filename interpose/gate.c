@@ -75,10 +75,14 @@ static void note_context(struct vg_guard *guard, const struct vg_event *e)
     vg_ledger_apply(&guard->ledger, &found);
 }
 
+/* The name of what the program called, as a string of the record. With the lock held. */
 static uint32_t api_name(struct vg_guard *guard, const struct vg_event *e)
 {
-    return vg_strings_intern_z(&guard->ledger.stacks,
-                               vg_hooks_name(vg_thread.via ? vg_thread.via : e->hook));
+    static uint32_t known[VG_HOOK_COUNT];
+    uint16_t hook = vg_thread.via ? vg_thread.via : e->hook;
+    if (!known[hook])
+        known[hook] = vg_strings_intern_z(&guard->ledger.stacks, vg_hooks_name(hook));
+    return known[hook];
 }
 
 static bool device_is_new(struct vg_guard *guard, int32_t ordinal)
