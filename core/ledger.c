@@ -64,7 +64,7 @@ static uint64_t take_slot(struct vg_ledger *ledger)
 static void give_slot(struct vg_ledger *ledger, uint64_t slot)
 {
     struct vg_slot *at = slot_at(ledger, slot);
-    __atomic_store_n(&at->kind, VG_KIND_NONE, __ATOMIC_RELAXED);
+    at->kind = VG_KIND_NONE;
     in_order();
     at->addr = ledger->free_slot;
     ledger->free_slot = slot;
@@ -127,12 +127,25 @@ uint64_t vg_ledger_live_count(const struct vg_ledger *ledger)
 
 /* --- counters ----------------------------------------------------------------------------------- */
 
+/* What a slot counts in; each may be NULL. */
+struct owners {
+    struct vg_site *site;
+    struct vg_context *context;
+    struct vg_device *device;
+};
+
 /* A slot says its device through its site, or where the sites are full, through its context. */
-static uint32_t device_of(const struct vg_ledger *ledger, const struct vg_slot *slot)
+static uint32_t device_of(const struct owners *owners)
 {
-    const struct vg_site *site = site_at(ledger, slot->site);
-    const struct vg_context *context = context_at(ledger, slot->context);
-    return site ? site->device : context ? context->device : 0;
+    return owners->site ? owners->site->device : owners->context ? owners->context->device : 0;
+}
+
+static struct owners owners_of(const struct vg_ledger *ledger, const struct vg_slot *slot)
+{
+    struct owners owners = {.site = site_at(ledger, slot->site),
+                            .context = context_at(ledger, slot->context)};
+    owners.device = device_at(ledger, device_of(&owners));
+    return owners;
 }
 
 /* Before the live bytes of a site change: what they were at the device's last peak is still what they are now, if it was not kept yet. */
@@ -172,16 +185,14 @@ static void count_in_device(struct vg_device *device, const struct vg_slot *slot
 enum change { LIVE, ENDED };
 
 /* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes away. */
-static void count_live(struct vg_ledger *ledger, const struct vg_slot *slot, enum change change)
+static void count_live(const struct owners *owners, const struct vg_slot *slot, enum change change)
 {
     uint64_t bytes = change == LIVE ? slot->bytes : 0 - slot->bytes;
     uint64_t one = change == LIVE ? 1 : UINT64_MAX;
-    struct vg_site *site = site_at(ledger, slot->site);
-    struct vg_device *device = device_at(ledger, device_of(ledger, slot));
-    struct vg_context *context = context_at(ledger, slot->context);
+    struct vg_site *site = owners->site;
     if (site) {
-        if (device) {
-            keep_at_peak(site, device);
+        if (owners->device) {
+            keep_at_peak(site, owners->device);
         }
         site->live_bytes += bytes;
         site->live_count += one;
@@ -189,21 +200,21 @@ static void count_live(struct vg_ledger *ledger, const struct vg_slot *slot, enu
             site->peak_live_bytes = site->live_bytes;
         }
     }
-    if (context && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
-        context->live_bytes += bytes;
-        context->live_count += one;
+    if (owners->context && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
+        owners->context->live_bytes += bytes;
+        owners->context->live_count += one;
     }
-    if (device) {
-        count_in_device(device, slot, bytes, one);
+    if (owners->device) {
+        count_in_device(owners->device, slot, bytes, one);
     }
 }
 
 /* How often something was allocated or freed; `one` is UINT64_MAX where a free is taken back. */
-static void count_calls(struct vg_ledger *ledger, const struct vg_slot *slot, enum change change,
+static void count_calls(const struct owners *owners, const struct vg_slot *slot, enum change change,
                         uint64_t one, uint64_t time_ns)
 {
-    struct vg_site *site = site_at(ledger, slot->site);
-    struct vg_device *device = device_at(ledger, device_of(ledger, slot));
+    struct vg_site *site = owners->site;
+    struct vg_device *device = owners->device;
     if (site) {
         *(change == LIVE ? &site->alloc_count : &site->free_count) += one;
         site->first_ns = site->first_ns ? site->first_ns : time_ns;
@@ -216,7 +227,8 @@ static void count_calls(struct vg_ledger *ledger, const struct vg_slot *slot, en
 
 /* --- the operations ----------------------------------------------------------------------------- */
 
-static bool list(struct vg_ledger *ledger, const struct vg_slot *wanted)
+static bool list(struct vg_ledger *ledger, const struct owners *owners,
+                 const struct vg_slot *wanted)
 {
     uint64_t slot = take_slot(ledger);
     if (slot && !index_slot(ledger, vg_kind_layer(wanted->kind), wanted->addr, slot)) {
@@ -235,29 +247,28 @@ static bool list(struct vg_ledger *ledger, const struct vg_slot *wanted)
     quiet.kind = VG_KIND_NONE;
     *at = quiet;
     in_order();
-    __atomic_store_n(&at->kind, wanted->kind, __ATOMIC_RELEASE);
+    at->kind = wanted->kind;
     in_order();
-    count_live(ledger, at, LIVE);
+    count_live(owners, wanted, LIVE);
     return true;
 }
 
-/* Takes a live slot out, wherever it counts. */
-static struct vg_slot end(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
+/* Takes what `node` stands for out, wherever it counts. */
+static struct vg_slot end(struct vg_ledger *ledger, struct vg_live_node *node, uint64_t time_ns)
 {
-    struct vg_slot was = *slot_at(ledger, slot);
-    enum vg_layer layer = vg_kind_layer(was.kind);
-    struct vg_live_node *node = find_live(ledger, layer, was.addr);
-    give_slot(ledger, slot);
+    struct vg_slot was = *slot_at(ledger, node->slot);
+    struct owners owners = owners_of(ledger, &was);
+    give_slot(ledger, node->slot);
     in_order();
-    if (node) {
-        unindex(ledger, layer, node);
-    }
-    count_live(ledger, &was, ENDED);
-    count_calls(ledger, &was, ENDED, 1, time_ns);
+    unindex(ledger, vg_kind_layer(was.kind), node);
+    count_live(&owners, &was, ENDED);
+    count_calls(&owners, &was, ENDED, 1, time_ns);
     return was;
 }
 
-static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out)
+/* false: where it would be listed says another device than the event. */
+static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out,
+                      struct owners *owners_out)
 {
     uint32_t device = vg_ledger_device(ledger, event->device);
     uint32_t context = vg_ledger_context_of(ledger, event, device);
@@ -279,7 +290,8 @@ static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct v
                                  .context = (uint16_t)context,
                                  .kind = event->kind,
                                  .flags = event->flags};
-    return device_of(ledger, slot_out) == device;
+    *owners_out = owners_of(ledger, slot_out);
+    return device_of(owners_out) == device;
 }
 
 static enum vg_status apply_alloc(struct vg_ledger *ledger, struct vg_event *event)
@@ -287,21 +299,22 @@ static enum vg_status apply_alloc(struct vg_ledger *ledger, struct vg_event *eve
     struct vg_header *header = ledger->record->header;
     enum vg_status status = VG_OK;
     struct vg_slot slot;
-    const struct vg_live_node *old = find_live(ledger, vg_kind_layer(event->kind), event->addr);
+    struct owners owners;
+    struct vg_live_node *old = find_live(ledger, vg_kind_layer(event->kind), event->addr);
     if (old) {
-        end(ledger, old->slot, event->time_ns);
+        end(ledger, old, event->time_ns);
         header->duplicate_count++;
         status = VG_DUPLICATE;
     }
-    if (!fill_slot(ledger, event, &slot)) {
+    if (!fill_slot(ledger, event, &slot, &owners)) {
         header->unlisted_count++;
         header->unlisted_bytes += event->bytes;
         return VG_FULL;
     }
-    if (!list(ledger, &slot)) {
+    if (!list(ledger, &owners, &slot)) {
         return VG_FULL;
     }
-    count_calls(ledger, &slot, LIVE, 1, event->time_ns);
+    count_calls(&owners, &slot, LIVE, 1, event->time_ns);
     return status;
 }
 
@@ -315,14 +328,14 @@ static enum vg_layer layer_of(const struct vg_event *event)
 
 static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *event)
 {
-    const struct vg_live_node *node = find_live(ledger, layer_of(event), event->addr);
+    struct vg_live_node *node = find_live(ledger, layer_of(event), event->addr);
     if (!node) {
         if (layer_of(event) == VG_LAYER_DRIVER) {
             ledger->record->header->unknown_free_count++;
         }
         return VG_NOT_FOUND;
     }
-    event->saved = end(ledger, node->slot, event->time_ns);
+    event->saved = end(ledger, node, event->time_ns);
     event->site = event->saved.site;
     return VG_OK;
 }
@@ -337,11 +350,12 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     if (find_live(ledger, vg_kind_layer(saved->kind), saved->addr)) {
         return VG_DUPLICATE;
     }
-    if (!list(ledger, saved)) {
+    struct owners owners = owners_of(ledger, saved);
+    if (!list(ledger, &owners, saved)) {
         return VG_FULL;
     }
     event->site = saved->site;
-    count_calls(ledger, saved, ENDED, UINT64_MAX, event->time_ns);
+    count_calls(&owners, saved, ENDED, UINT64_MAX, event->time_ns);
     return VG_OK;
 }
 
@@ -367,7 +381,8 @@ static enum vg_status apply_context_end(struct vg_ledger *ledger, const struct v
     for (uint64_t slot = 1; slot <= count; slot++) {
         const struct vg_slot *at = slot_at(ledger, slot);
         if (at->kind != VG_KIND_NONE && at->context == context) {
-            end(ledger, slot, event->time_ns);
+            struct vg_live_node *node = find_live(ledger, vg_kind_layer(at->kind), at->addr);
+            end(ledger, node, event->time_ns);
         }
     }
     context_at(ledger, context)->live = 0;

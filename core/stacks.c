@@ -15,7 +15,7 @@ struct vg_frame_node {
 
 struct vg_stack_node {
     uint32_t id;
-    UT_hash_handle hh; /* the key is head and frames in the record */
+    UT_hash_handle hh; /* the key is the frames in the record */
 };
 
 uint32_t vg_stacks_module(struct vg_stacks *stacks, const struct vg_module *module)
@@ -69,50 +69,51 @@ uint32_t vg_stacks_frame_python(struct vg_stacks *stacks, uint32_t file, uint32_
     return intern_frame(stacks, &frame);
 }
 
-static uint32_t intern_words(struct vg_stacks *stacks, const uint32_t *words, uint32_t count)
+/* The head is part of the hash and not of the key: multiplied by an odd number, different heads of equal frames give different hashes. So
+ * nothing is copied to look a stack up. */
+static uint32_t intern(struct vg_stacks *stacks, uint32_t head, const uint32_t *frames,
+                       uint32_t count)
 {
     struct vg_arena *index_arena = stacks->arena;
     struct vg_stack_node *node = NULL;
-    size_t bytes = count * sizeof *words;
-    HASH_FIND(hh, stacks->stacks, words, bytes, node);
+    size_t bytes = count * sizeof *frames;
+    unsigned hash = vg_index_hash(frames, bytes) ^ head * 0x9e3779b1u;
+    HASH_FIND_BYHASHVALUE(hh, stacks->stacks, frames, bytes, hash, node);
     if (node) {
         return node->id;
     }
     uint64_t index;
-    uint32_t *at = vg_record_reserve(stacks->record, VG_SEC_STACKS, count, &index);
+    uint32_t *at = vg_record_reserve(stacks->record, VG_SEC_STACKS, 1 + count, &index);
     node = at ? vg_arena_alloc(index_arena, sizeof *node) : NULL;
     if (!node) {
         return 0;
     }
-    memcpy(at, words, bytes);
+    at[0] = head;
+    memcpy(at + 1, frames, bytes);
     node->id = (uint32_t)index + 1;
-    HASH_ADD_KEYPTR(hh, stacks->stacks, at, bytes, node);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, stacks->stacks, at + 1, bytes, hash, node);
     if (!node->hh.tbl) {
         vg_arena_free(index_arena, node, sizeof *node);
         return 0;
     }
-    vg_record_publish(stacks->record, VG_SEC_STACKS, index + count);
+    vg_record_publish(stacks->record, VG_SEC_STACKS, index + 1 + count);
     return node->id;
 }
 
 uint32_t vg_stacks_intern(struct vg_stacks *stacks, const uint32_t *frames, uint32_t native,
                           uint32_t python, bool cut)
 {
-    const uint32_t *python_frames = frames + native;
     if (native > VG_STACK_FRAMES_MAX) {
         native = VG_STACK_FRAMES_MAX;
         cut = true;
     }
     if (python > VG_STACK_FRAMES_MAX - native) {
-        python = VG_STACK_FRAMES_MAX - native;
+        python = VG_STACK_FRAMES_MAX -
+                 native; /* none where native frames were cut: the rest stays in one piece */
         cut = true;
     }
     if (native + python == 0) {
         return 0;
     }
-    uint32_t words[1 + VG_STACK_FRAMES_MAX];
-    words[0] = vg_stack_head(native, python, cut);
-    memcpy(words + 1, frames, native * sizeof *words);
-    memcpy(words + 1 + native, python_frames, python * sizeof *words);
-    return intern_words(stacks, words, 1 + native + python);
+    return intern(stacks, vg_stack_head(native, python, cut), frames, native + python);
 }
