@@ -114,7 +114,7 @@ static void write_exit_report(struct vg_guard *guard)
     int fd = (int)VG_CALL(openat, AT_FDCWD, guard->record_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
-    vg_incident_render(guard, fd, "exit-1", VG_REPORT_JSON, true);
+    vg_incident_render_exit(guard, fd);
     VG_CALL(close, fd);
 }
 
@@ -138,6 +138,7 @@ static void finish(struct vg_guard *guard)
     if (locked)
         vg_guard_unlock(guard);
     vg_keeper_wait_all(guard->options.report_timeout);
+    vg_incident_settle(guard);
     bool kept = keeps(guard);
     if (kept)
         write_exit_report(guard);

@@ -104,7 +104,7 @@ static bool find_tool(const struct vg_guard *guard, char *out, size_t size)
         snprintf(out, size, "%s", guard->options.tool);
         return is_program(out);
     }
-    if (vg_resolve_object((const void *)(uintptr_t)vg_incident_render, &self) &&
+    if (vg_resolve_object((const void *)(uintptr_t)vg_incident_write, &self) &&
         self.path[0] == '/' &&
         (beside(self.path, "vramguard", out, size) ||
          beside(self.path, "../bin/vramguard", out, size)))
@@ -112,29 +112,44 @@ static bool find_tool(const struct vg_guard *guard, char *out, size_t size)
     return in_path(out, size);
 }
 
-bool vg_incident_render(struct vg_guard *guard, int fd, const char *name, unsigned report,
-                        bool wait)
+/* One report that is asked of the tool. */
+struct order {
+    int fd;           /* an incident's file, or the record */
+    const char *name; /* "oom-1", "exit-1" */
+    unsigned report;
+    bool wait;
+    _Atomic(int) *ended_out;
+};
+
+/* False: the tool is not there or did not do its work. True also where it was started and is not waited for. */
+static bool render(struct vg_guard *guard, const struct order *order)
 {
     char tool[VG_PATH_MAX], stem[VG_PATH_MAX + 64], limit[32], what[32];
     uint64_t seconds = guard->options.report_timeout / 1000000000u;
+    const char *both = order->report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "";
     if (!find_tool(guard, tool, sizeof tool))
         return false;
-    snprintf(what, sizeof what, "--report=%s%s%s", report & VG_REPORT_TEXT ? "text" : "",
-             report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "",
-             report & VG_REPORT_JSON ? "json" : "");
-    snprintf(stem, sizeof stem, "--stem=%s.%s", guard->stem, name);
+    snprintf(what, sizeof what, "--report=%s%s%s", order->report & VG_REPORT_TEXT ? "text" : "",
+             both, order->report & VG_REPORT_JSON ? "json" : "");
+    snprintf(stem, sizeof stem, "--stem=%s.%s", guard->stem, order->name);
     snprintf(limit, sizeof limit, "--limit=%llu", (unsigned long long)(seconds ? seconds : 1));
     char command[] = "report", from_guard[] = "--from-guard", descriptor[] = "--fd=3";
     char *argv[] = {tool, command, from_guard, descriptor, what, stem, limit, NULL};
     struct vg_keeper_job job = {.tool = tool,
                                 .argv = argv,
                                 .envp = environ,
-                                .incident_fd = fd,
+                                .incident_fd = order->fd,
                                 .timeout_ns = guard->options.report_timeout,
-                                .wait = wait};
-    int status = 0;
-    enum vg_keeper_result result = vg_keeper_run(&job, &status);
+                                .wait = order->wait,
+                                .ended_out = order->ended_out};
+    enum vg_keeper_result result = vg_keeper_run(&job, NULL);
     return result == VG_KEEPER_DONE || result == VG_KEEPER_STARTED;
+}
+
+void vg_incident_render_exit(struct vg_guard *guard, int fd)
+{
+    render(guard,
+           &(struct order){.fd = fd, .name = "exit-1", .report = VG_REPORT_JSON, .wait = true});
 }
 
 /* --- the five lines ---------------------------------------------------------------------------------------------------- */
@@ -181,6 +196,45 @@ static void print_summary(struct vg_guard *guard, const struct vg_incident *inci
         vg_guard_print(guard, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
+/* --- reports that nobody waits for ------------------------------------------------------------- */
+
+struct promise {
+    _Atomic(int) state; /* 0 free, 1 being filled or settled, 2 outstanding */
+    _Atomic(int) ended; /* from the keeper: enum vg_keeper_result + 1 */
+    struct vg_incident incident;
+    char path[VG_PATH_MAX + 64];
+};
+static struct promise promises[VG_KEEPER_MAX];
+
+static struct promise *make_promise(const struct vg_incident *incident, const char *path)
+{
+    for (unsigned i = 0; i < VG_KEEPER_MAX; i++) {
+        int is_free = 0;
+        if (!atomic_compare_exchange_strong(&promises[i].state, &is_free, 1))
+            continue;
+        promises[i].incident = *incident;
+        snprintf(promises[i].path, sizeof promises[i].path, "%s", path);
+        atomic_store(&promises[i].ended, 0);
+        return &promises[i];
+    }
+    return NULL;
+}
+
+void vg_incident_settle(struct vg_guard *guard)
+{
+    vg_keeper_reap();
+    for (unsigned i = 0; i < VG_KEEPER_MAX; i++) {
+        struct promise *promise = &promises[i];
+        int outstanding = 2;
+        if (!atomic_load(&promise->ended) ||
+            !atomic_compare_exchange_strong(&promise->state, &outstanding, 1))
+            continue;
+        if (promise->ended != 1 + VG_KEEPER_DONE)
+            print_summary(guard, &promise->incident, promise->path);
+        atomic_store(&promise->state, 0);
+    }
+}
+
 /* --- the whole --------------------------------------------------------------------------------------------------------- */
 
 static void fill_host(struct vg_incident *incident)
@@ -211,12 +265,36 @@ static int store(struct vg_guard *guard, struct vg_incident *incident)
     return memory;
 }
 
+/* Has the incident rendered as the options say. False: the five lines are wanted. */
+static bool present(struct vg_guard *guard, const struct vg_incident *incident, int fd,
+                    const char *name, const char *path)
+{
+    unsigned report = guard->options.report;
+    bool text = report & VG_REPORT_TEXT;
+    if (report == VG_REPORT_NONE)
+        return true;
+    if (guard->rank > 0)
+        report &=
+            ~(unsigned)VG_REPORT_TEXT; /* one rank speaks at length, the others in five lines */
+    bool has_promise = !incident->waits && report == guard->options.report && text;
+    struct promise *promise = has_promise ? make_promise(incident, path) : NULL;
+    struct order order = {.fd = fd,
+                          .name = name,
+                          .report = report,
+                          .wait = incident->waits,
+                          .ended_out = promise ? &promise->ended : NULL};
+    bool done = fd >= 0 && (!report || render(guard, &order));
+    if (promise)
+        atomic_store(&promise->state, done ? 2 : 0);
+    return !text || (done && guard->rank <= 0);
+}
+
 void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int32_t current_device,
                        bool wait)
 {
     char name[32], path[VG_PATH_MAX + 64];
     int why = 0;
-    vg_keeper_reap();
+    vg_incident_settle(guard);
     vg_sample_all(guard, current_device);
     fill_host(incident);
     incident->waits = wait;
@@ -230,14 +308,7 @@ void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int
                      strerror(why));
         path[0] = 0;
     }
-    int from = fd >= 0 ? fd : memory;
-    unsigned report = guard->options.report;
-    bool summary_only = guard->rank > 0 && (report & VG_REPORT_TEXT);
-    bool rendered = from >= 0 && report != VG_REPORT_NONE &&
-                    (summary_only ? !(report & VG_REPORT_JSON) ||
-                                        vg_incident_render(guard, from, name, VG_REPORT_JSON, wait)
-                                  : vg_incident_render(guard, from, name, report, wait));
-    if ((report & VG_REPORT_TEXT) && (summary_only || !rendered))
+    if (!present(guard, incident, fd >= 0 ? fd : memory, name, path))
         print_summary(guard, incident, path);
     if (fd >= 0)
         VG_CALL(close, fd);

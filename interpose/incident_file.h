@@ -10,9 +10,10 @@
  * says. wait: the calling thread waits for the report (not under a framework's lock). No lock held. */
 void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int32_t current_device,
                        bool wait);
-/* Starts the tool on fd (an incident's file or the record): name is "oom-1", "exit-1". report: VG_REPORT_TEXT | VG_REPORT_JSON. False: the tool is not
- * there or did not do its work; true also where it was started and is not waited for. */
-bool vg_incident_render(struct vg_guard *guard, int fd, const char *name, unsigned report,
-                        bool wait);
+/* Prints the five lines for reports that nobody waited for and that did not come about. Now and then,
+ * and at the end (after vg_keeper_wait_all). */
+void vg_incident_settle(struct vg_guard *guard);
+/* Has the tool make <stem>.exit-1.json of the record. */
+void vg_incident_render_exit(struct vg_guard *guard, int fd);
 
 #endif

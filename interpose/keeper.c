@@ -46,6 +46,7 @@ struct slot {
     int tool_status;
     int exec_error;
     int incident_fd;
+    _Atomic(int) *ended_out;
     uint64_t timeout_ns;
     _Atomic(long)
         owner; /* the process whose child the keeper is: a forked copy of this table is not ours */
@@ -383,6 +384,7 @@ static VG_BARE bool pack(struct slot *s, const struct vg_keeper_job *job)
     s->envp = put_list(&a, job->envp, env_count, true);
     s->tool = put_string(&a, job->tool);
     s->incident_fd = job->incident_fd;
+    s->ended_out = job->wait ? NULL : job->ended_out;
     s->timeout_ns = job->timeout_ns;
     return true;
 }
@@ -450,6 +452,8 @@ static VG_BARE void reap_or_leave(struct slot *s)
     } while (rc == -EINTR);
     if (rc == s->keeper || (rc < 0 && atomic_load(&s->word) == ENDED)) {
         VG_CALL(munmap, s->map, s->map_bytes);
+        if (s->ended_out != NULL)
+            atomic_store(s->ended_out, 1 + atomic_load(&s->outcome));
         atomic_store(&s->state, FREE);
     } else {
         atomic_store(&s->state, PENDING);

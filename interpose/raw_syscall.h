@@ -1,10 +1,10 @@
-/* raw_syscall.h -- system calls without libc, and a clone that starts a function on a stack of its
- * own. SPDX-License-Identifier: Apache-2.0
+/* raw_syscall.h -- system calls without libc, and a clone that starts a function on its own stack.
+ * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      keeper.c, and whoever may not touch errno, thread-local storage or a cancellation
- * point. Holds:      every call returns what the kernel does: a value, or -errno. Nothing is
- * written but through the arguments. Not here:   anything libc does around a call (cancellation,
- * errno, fork handlers).
+ * Place:    keeper.c, and whoever may not touch errno, thread-local storage or a cancellation point.
+ * Holds:    every call returns what the kernel does: a value, or -errno. Nothing is written but
+ *           through the arguments.
+ * Not here: anything libc does around a call (cancellation, errno, fork handlers).
  */
 #ifndef VG_RAW_SYSCALL_H
 #define VG_RAW_SYSCALL_H

@@ -127,3 +127,20 @@ def test_ranks_other_than_zero_print_five_lines(tmp_path):
     assert len(done.stderr.splitlines()) == 5
     assert guarded.written(tmp_path, "oom")[0]["process"]["rank"] == 3
     assert all(".rank3." in os.path.basename(p) for p in glob.glob(str(tmp_path / "vramguard.*")))
+
+
+@pytest.mark.parametrize("body", ["exit 3", "exec sleep 60"])
+def test_a_report_that_nobody_waited_for_and_that_failed_is_said_at_the_end(body, tmp_path):
+    """torch's callback does not wait; the five lines come when the process ends, naming the file."""
+    guarded.need_torch()
+    tool = tmp_path / "bad-tool"
+    tool.write_text(f"#!/bin/sh\n{body}\n")
+    tool.chmod(0o755)
+    code = ("import torch\nkeep = torch.empty(1 << 20, dtype=torch.uint8, device='cuda')\n"
+            "try: torch.empty(1 << 40, dtype=torch.uint8, device='cuda')\nexcept torch.OutOfMemoryError: print('caught')\n")
+    done = guarded.run([TORCH_PYTHON, "-c", code], tmp_path, memory="4GiB", VRAMGUARD_TOOL=tool, VRAMGUARD_REPORT_TIMEOUT="1s")
+    assert (done.returncode, done.stdout) == (0, "caught\n")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5 and lines[0].startswith("VRAMGuard: out of memory on GPU 0")
+    [incident] = glob.glob(str(tmp_path / "*.oom-1.vgr"))
+    assert lines[-1].endswith(incident)
