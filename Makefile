@@ -14,7 +14,8 @@ OPT      ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 $(WERROR)
 BASE     = -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) $(SANITIZE) -MMD -MP -I. -fno-omit-frame-pointer
 HIDDEN  := -fPIC -fvisibility=hidden
-SOFLAGS  = -shared -Wl,-z,defs,-z,relro,-z,now $(SANITIZE)
+# A sanitizer's runtime is in the program that loads the library (clang), so a library can't resolve all its symbols then.
+SOFLAGS  = -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-z,relro,-z,now $(SANITIZE)
 
 O := $(BUILD)/obj
 objs = $(patsubst %,$(O)/%.o,$(basename $(1)))

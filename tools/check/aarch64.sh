@@ -22,8 +22,9 @@ fetch() {
 }
 [ -e "$library/libcmocka.so" ] || fetch
 
-# The tool's own tests stay out: they would need elfutils for arm64, and nothing in them depends on the architecture.
-tests=$(grep -L '^#include "tools/' tests/unit/test_*.c | sed "s|\(.*\)\.c$|$build/\1|" | tr '\n' ' ')
+# Left out: the tool's own tests, which would need elfutils for arm64, and those of the simulated GPU, which start programs and ask the kernel for
+# things that qemu-user does not do.
+tests=$(grep -L '^#include "tools/' tests/unit/test_*.c | grep -v /test_sim_ | sed "s|\(.*\)\.c$|$build/\1|" | tr '\n' ' ')
 make --no-print-directory -j2 BUILD="$build" CC="aarch64-linux-gnu-gcc -L$library" UNIT="$tests" \
     RUN="qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$build/sim:$library" lib unit
 
