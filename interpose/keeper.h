@@ -22,7 +22,8 @@ struct vg_keeper_job {
                             vg_keeper_run returns */
     uint64_t timeout_ns; /* the tool is killed after this long */
     bool wait;           /* false: return at once; reaped later */
-    _Atomic(int) *ended_out; /* where not waited for: enum vg_keeper_result plus 1, stored when it is
+    _Atomic(int)
+        *ended_out; /* where not waited for: enum vg_keeper_result plus 1, stored when it is
                                 reaped; may be NULL, must stay valid */
 };
 
