@@ -84,8 +84,7 @@ void vg_guard_unlock(struct vg_guard *guard)
     vg_lock_leave(&guard->ledger.lock);
 }
 
-/* Is descriptor 2 still the file that it was when COLD ended? */
-static bool stderr_is_ours(const struct vg_guard *guard)
+bool vg_guard_has_stderr(const struct vg_guard *guard)
 {
     struct stat st;
     return guard->has_stderr && VG_CALL(fstat, 2, &st) == 0 && st.st_dev == guard->stderr_device &&
@@ -94,7 +93,7 @@ static bool stderr_is_ours(const struct vg_guard *guard)
 
 void vg_guard_print(const struct vg_guard *guard, const char *text, size_t length)
 {
-    if (!stderr_is_ours(guard))
+    if (!vg_guard_has_stderr(guard))
         return;
     while (length) {
         long n = VG_CALL(write, 2, text, length);

@@ -36,6 +36,8 @@ uint64_t vg_guard_now(const struct vg_guard *guard);
 bool vg_guard_lock(struct vg_guard *guard);
 void vg_guard_unlock(struct vg_guard *guard);
 
+/* Is descriptor 2 still the file that it was when COLD ended? Where not, nothing is printed. */
+bool vg_guard_has_stderr(const struct vg_guard *guard);
 /* One line "VRAMGuard: ..." on descriptor 2, if that is still the file it was and level is asked for. */
 void vg_guard_log(const struct vg_guard *guard, enum vg_log level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
