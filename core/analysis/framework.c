@@ -122,7 +122,7 @@ static void sum_segments(struct vg_report *report, struct vg_report_device *devi
         framework->segments++;
         framework->reserved_bytes += driver->bytes;
         mark_segment(report, device, driver);
-        add_gaps(gaps, driver, blocks->range + first, next - first);
+        add_gaps(gaps, driver, holds_block ? blocks->range + first : NULL, next - first);
     }
 }
 
