@@ -141,7 +141,7 @@ void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
         e->device = context.device;
     e->context_id = context.id;
     vg_origin_capture(&guard->options, &origin);
-    if (!vg_guard_lock(guard))
+    if (!vg_guard_lock_for_change(guard))
         return;
     e->time_ns = vg_guard_now(guard);
     e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
@@ -154,7 +154,7 @@ void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
     pending->counted |= final;
     if (final && family == VG_FAMILY_NONE)
         pending->counted = false; /* the next failure of such a caller is a failure of its own */
-    vg_guard_unlock(guard);
+    vg_guard_unlock_changed(guard);
     if (written)
         vg_incident_write(guard, &incident, context.device, family == VG_FAMILY_NONE);
 }
@@ -164,7 +164,7 @@ void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e)
     struct vg_pending *pending = &vg_thread.pending;
     if (!pending->set)
         return;
-    if (vg_guard_lock(guard)) {
+    if (vg_guard_lock_for_change(guard)) {
         struct vg_site *site = site_at(guard, pending->site);
         if (e->bytes >= pending->bytes && e->kind == pending->kind) {
             guard->record.header->recovered_count++;
@@ -173,7 +173,7 @@ void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e)
         }
         if (site)
             site->failed_in_row = 0;
-        vg_guard_unlock(guard);
+        vg_guard_unlock_changed(guard);
     }
     pending->set = false;
 }
@@ -194,14 +194,14 @@ void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32
             .error = CUDA_ERROR_OUT_OF_MEMORY}; /* a limit of the framework's own: no driver call */
     vg_driver_current(&context);
     vg_origin_capture(&guard->options, &origin);
-    if (!vg_guard_lock(guard))
+    if (!vg_guard_lock_for_change(guard))
         return;
     pending.device = device;
     pending.stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
     pending.site =
         vg_ledger_site(&guard->ledger, pending.stack, pending.via, VG_KIND_BLOCK, device);
     bool written = count_final(guard, &pending, family, &incident);
-    vg_guard_unlock(guard);
+    vg_guard_unlock_changed(guard);
     if (!written)
         return;
     incident.requested_bytes = requested_bytes;

@@ -254,10 +254,14 @@ static int store(struct vg_guard *guard, struct vg_incident *incident)
     if (!vg_guard_lock(guard))
         return -1;
     incident->time_ns = vg_guard_now(guard);
+    vg_record_begin(&guard->record, vg_intent(0, VG_OP_NONE));
     struct vg_incident *place = vg_record_reserve(&guard->record, VG_SEC_INCIDENTS, 1, &index);
     if (place) {
         *place = *incident;
         vg_record_publish(&guard->record, VG_SEC_INCIDENTS, index + 1);
+    }
+    vg_record_end(&guard->record);
+    if (place) {
         if (vg_record_copy(&guard->record, &memory) != VG_OK)
             memory = -1;
     }
@@ -270,13 +274,13 @@ static bool present(struct vg_guard *guard, const struct vg_incident *incident, 
                     const char *name, const char *path)
 {
     unsigned report = guard->options.report;
-    bool text = report & VG_REPORT_TEXT;
+    bool text = (report & VG_REPORT_TEXT) && vg_guard_has_stderr(guard);
     if (report == VG_REPORT_NONE)
         return true;
-    if (guard->rank > 0)
-        report &=
-            ~(unsigned)VG_REPORT_TEXT; /* one rank speaks at length, the others in five lines */
-    bool has_promise = !incident->waits && report == guard->options.report && text;
+    /* One rank speaks at length, the others in five lines. */
+    if (!text || guard->rank > 0)
+        report &= ~(unsigned)VG_REPORT_TEXT;
+    bool has_promise = !incident->waits && (report & VG_REPORT_TEXT);
     struct promise *promise = has_promise ? make_promise(incident, path) : NULL;
     struct order order = {.fd = fd,
                           .name = name,

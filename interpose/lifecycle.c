@@ -123,6 +123,20 @@ void vg_guard_log(const struct vg_guard *guard, enum vg_log level, const char *f
     vg_guard_print(guard, line, length);
 }
 
+bool vg_guard_lock_for_change(struct vg_guard *guard)
+{
+    if (!vg_guard_lock(guard))
+        return false;
+    vg_record_begin(&guard->record, vg_intent(0, VG_OP_NONE));
+    return true;
+}
+
+void vg_guard_unlock_changed(struct vg_guard *guard)
+{
+    vg_record_end(&guard->record);
+    vg_guard_unlock(guard);
+}
+
 /* --- starting -------------------------------------------------------------------------------------------------------- */
 
 static uint32_t read_cmdline(struct vg_stacks *stacks)
@@ -242,6 +256,7 @@ static struct vg_guard *start(void)
         return atomic_load(&state.word) ? vg_lifecycle_guard(false) : NULL;
     }
     unsigned depth = vg_thread.depth++;
+    vg_thread.id = 0; /* may be from before a fork */
     _Atomic uint32_t *word = make_word();
     bool on = word && start_guard(&state.guard);
     if (on)
@@ -254,8 +269,13 @@ static struct vg_guard *start(void)
 struct vg_guard *vg_lifecycle_guard(bool starts)
 {
     _Atomic uint32_t *word = atomic_load_explicit(&state.word, memory_order_acquire);
-    if (!word)
-        return starts ? start() : NULL;
+    if (!word) {
+        int cancel = starts ? vg_thread_hold() : 0;
+        struct vg_guard *guard = starts ? start() : NULL;
+        if (starts)
+            vg_thread_release(cancel);
+        return guard;
+    }
     return atomic_load_explicit(word, memory_order_relaxed) == VG_STATE_ON ? &state.guard : NULL;
 }
 

@@ -35,6 +35,10 @@ uint64_t vg_guard_now(const struct vg_guard *guard);
 /* The ledger lock as this thread. False: held by this very thread (counted as dropped), or not had in time. */
 bool vg_guard_lock(struct vg_guard *guard);
 void vg_guard_unlock(struct vg_guard *guard);
+/* The same around a change that is not an event (a look at a device, a count at a site): readers see that it is under way. Not around vg_ledger_apply(),
+ * which does that itself. */
+bool vg_guard_lock_for_change(struct vg_guard *guard);
+void vg_guard_unlock_changed(struct vg_guard *guard);
 
 /* Is descriptor 2 still the file that it was when COLD ended? Where not, nothing is printed. */
 bool vg_guard_has_stderr(const struct vg_guard *guard);

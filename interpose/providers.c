@@ -13,6 +13,7 @@
 #include "interpose/raw_syscall.h"
 #include "interpose/registry.h"
 #include "interpose/resolve.h"
+#include "interpose/thread.h"
 
 struct provider {
     _Atomic uintptr_t base; /* 0: not there yet; stored last */
@@ -100,9 +101,7 @@ static void collect(struct provider *out, enum vg_hook_class class, const struct
 
 static int publish(enum vg_hook_class class, const struct provider *fresh, uintptr_t base)
 {
-    static _Thread_local char
-        self; /* its address names this thread to the lock, before there is anything else of ours */
-    if (vg_lock_enter(&state.lock, (uint32_t)(uintptr_t)&self | 1u, 0) != VG_OK)
+    if (vg_lock_enter(&state.lock, vg_thread_id(), 0) != VG_OK)
         return -1;
     int slot = slot_of_base(class, base);
     for (int i = 0; slot < 0 && i < VG_PROVIDERS_MAX; i++) {

@@ -85,7 +85,7 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
 {
     if (!look->known && !look->has_nvml)
         return;
-    if (!vg_guard_lock(guard))
+    if (!vg_guard_lock_for_change(guard))
         return;
     struct vg_device *device = device_at(guard, index);
     if (device && look->known) {
@@ -97,7 +97,7 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
     }
     if (device && look->has_nvml)
         store_others(guard, device, &look->nvml);
-    vg_guard_unlock(guard);
+    vg_guard_unlock_changed(guard);
 }
 
 static void look_at(const struct target *target, bool is_current, bool with_nvml, struct look *out)
@@ -171,7 +171,7 @@ void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
 {
     struct vg_driver_description description;
     vg_driver_describe(ordinal, &description);
-    if (!vg_guard_lock(guard))
+    if (!vg_guard_lock_for_change(guard))
         return;
     uint32_t index = vg_ledger_device(&guard->ledger, ordinal);
     struct vg_device *device = index ? device_at(guard, index - 1) : NULL;
@@ -184,7 +184,7 @@ void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
             device->total_bytes = description.total_bytes;
         device->described = 1;
     }
-    vg_guard_unlock(guard);
+    vg_guard_unlock_changed(guard);
 }
 
 /* --- the host --------------------------------------------------------------------------------------------------------- */

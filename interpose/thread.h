@@ -4,6 +4,7 @@
 #ifndef VG_THREAD_H
 #define VG_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,5 +34,18 @@ struct vg_thread {
 
 extern _Thread_local struct vg_thread vg_thread __attribute__((visibility("hidden")));
 uint32_t vg_thread_id(void);
+
+/* Around work of ours in which a thread must not end because it was cancelled: the program's call is no cancellation point, so neither are we. */
+static inline int vg_thread_hold(void)
+{
+    int was = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+    return was;
+}
+
+static inline void vg_thread_release(int was)
+{
+    pthread_setcancelstate(was, NULL);
+}
 
 #endif
