@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -119,6 +120,21 @@ static bool extend_to(struct vg_record *record, uint64_t end)
     return true;
 }
 
+/* libc's file calls are cancellation points: a thread that is cancelled in one would take the ledger lock with it. errno is kept. */
+static int forbid_cancellation(void)
+{
+    int was = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+    return was;
+}
+
+static void allow_cancellation(int was)
+{
+    int kept = errno;
+    pthread_setcancelstate(was, NULL);
+    errno = kept;
+}
+
 /* Has everything below `end` mapped. In steps; where a whole step is not to be had, what is needed now. */
 static bool have_room(struct vg_record *record, uint64_t end)
 {
@@ -133,11 +149,11 @@ static bool have_room(struct vg_record *record, uint64_t end)
     if (step_end > record->limit_bytes) {
         step_end = record->limit_bytes;
     }
-    if (extend_to(record, step_end) || (end < step_end && extend_to(record, end))) {
-        return true;
-    }
-    record->stuck = true;
-    return false;
+    int cancel = forbid_cancellation();
+    bool done = extend_to(record, step_end) || (end < step_end && extend_to(record, end));
+    allow_cancellation(cancel);
+    record->stuck = !done;
+    return done;
 }
 
 /* Address space for all that the file may become. Where that is limited (RLIMIT_AS), half of it, and so on. */
@@ -327,20 +343,30 @@ static bool write_all(int fd, const uint8_t *bytes, uint64_t n)
     return true;
 }
 
+static int copy_to_memory(const struct vg_record *record, uint64_t bytes)
+{
+    int fd = memfd_create("vramguard-copy", MFD_CLOEXEC);
+    if (fd >= 0 && write_all(fd, record->base, bytes) && lseek(fd, 0, SEEK_SET) == 0) {
+        return fd;
+    }
+    int why = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = why;
+    return -1;
+}
+
 enum vg_status vg_record_copy(const struct vg_record *record, int *fd_out)
 {
     uint64_t bytes = atomic_load_explicit(&record->header->file_bytes, memory_order_relaxed);
     if (!may_reach(bytes)) {
         return VG_IO;
     }
-    int fd = memfd_create("vramguard-copy", MFD_CLOEXEC);
+    int cancel = forbid_cancellation();
+    int fd = copy_to_memory(record, bytes);
+    allow_cancellation(cancel);
     if (fd < 0) {
-        return VG_IO;
-    }
-    if (!write_all(fd, record->base, bytes) || lseek(fd, 0, SEEK_SET) != 0) {
-        int why = errno;
-        close(fd);
-        errno = why;
         return VG_IO;
     }
     *fd_out = fd;

@@ -146,24 +146,35 @@ static void end_context(struct vg_guard *guard, struct vg_event *e)
     vg_guard_unlock(guard);
 }
 
+/* What the driver said, after the call. */
+static void take_result(struct vg_guard *guard, struct vg_event *e, int status)
+{
+    e->error = status;
+    if (status == 0) {
+        if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE)
+            publish(guard, e);
+        else if (e->op == VG_OP_CTX_DESTROY || e->op == VG_OP_CTX_RESET)
+            end_context(guard, e);
+        if (e->op != VG_OP_CTX_DESTROY && e->op != VG_OP_CTX_RESET)
+            vg_sample_due(guard, true);
+    } else if (e->op == VG_OP_FREE) {
+        put_back(guard, e);
+    } else if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE) {
+        vg_incident_refused(guard, e, status);
+    }
+}
+
 void vg_gate_leave(struct vg_event *e, int status)
 {
     int saved_errno = errno;
     struct vg_guard *guard = vg_lifecycle_guard(false);
     if (guard) {
-        e->error = status;
-        if (status == 0) {
-            if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE)
-                publish(guard, e);
-            else if (e->op == VG_OP_CTX_DESTROY || e->op == VG_OP_CTX_RESET)
-                end_context(guard, e);
-            if (e->op != VG_OP_CTX_DESTROY && e->op != VG_OP_CTX_RESET)
-                vg_sample_due(guard, true);
-        } else if (e->op == VG_OP_FREE) {
-            put_back(guard, e);
-        } else if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE) {
-            vg_incident_refused(guard, e, status);
-        }
+        bool unwinds = e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE;
+        int cancel =
+            unwinds ? vg_thread_hold() : 0; /* libunwind's checks are cancellation points */
+        take_result(guard, e, status);
+        if (unwinds)
+            vg_thread_release(cancel);
     }
     vg_thread.depth = 0;
     errno = saved_errno;

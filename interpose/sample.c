@@ -15,6 +15,7 @@
 #include "interpose/driver.h"
 #include "interpose/nvml.h"
 #include "interpose/raw_syscall.h"
+#include "interpose/thread.h"
 
 /* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless something happens. */
 static const uint64_t nvml_after_ns = 1000000000u;
@@ -157,14 +158,16 @@ void vg_sample_due(struct vg_guard *guard, bool is_driver_event)
     uint64_t now = vg_guard_now(guard);
     if (!guard->options.sample || !is_due(guard, now, is_driver_event))
         return;
+    int cancel = vg_thread_hold();
     vg_driver_current(&context);
     for (uint64_t i = 0; context.device >= 0 && copy_target(guard, i, &target); i++) {
         if (target.ordinal != context.device)
             continue;
         look_at(&target, true, now >= nvml_after_ns, &look);
         store(guard, i, &look);
-        return;
+        break;
     }
+    vg_thread_release(cancel);
 }
 
 void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
