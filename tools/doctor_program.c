@@ -18,8 +18,8 @@
 #include "tools/find_record.h"
 #include "tools/guarded.h"
 
-struct seen { /* in the program's mappings, looked at while it ran */
-    bool driver, guard;
+struct seen {           /* in the program's mappings, looked at while it ran */
+    bool driver, guard; /* guard: beside the driver; `env` itself has it before it drops it */
 };
 
 static void look(pid_t pid, void *context)
@@ -29,10 +29,13 @@ static void look(pid_t pid, void *context)
     size_t room = 0;
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
     FILE *maps = fopen(path, "re");
+    bool driver = false, guard = false;
     while (maps && getline(&line, &room, maps) > 0) {
-        seen->driver |= strstr(line, "/libcuda.so") != NULL;
-        seen->guard |= strstr(line, "/libvramguard.so") != NULL;
+        driver |= strstr(line, "/libcuda.so") != NULL;
+        guard |= strstr(line, "/libvramguard.so") != NULL;
     }
+    seen->driver |= driver;
+    seen->guard |= driver && guard;
     free(line);
     if (maps)
         fclose(maps);
