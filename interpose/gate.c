@@ -41,12 +41,23 @@ static void put_back(struct vg_guard *guard, struct vg_event *e)
     vg_guard_unlock(guard);
 }
 
+/* A call from a signal handler that interrupted the guard itself: let through, and counted as not seen. */
+static void drop(void)
+{
+    struct vg_guard *guard = vg_lifecycle_guard(false);
+    if (guard)
+        __atomic_fetch_add(&guard->record.header->dropped_count, 1, __ATOMIC_RELAXED);
+}
+
 bool vg_gate_enter(struct vg_event *e)
 {
     struct vg_thread *thread = &vg_thread;
     thread->driver_events++;
-    if (thread->depth)
+    if (thread->depth) {
+        if (!thread->calling)
+            drop();
         return false;
+    }
     int saved_errno = errno;
     struct vg_guard *guard = vg_lifecycle_guard(vg_op_starts((enum vg_op)e->op));
     if (guard) {
@@ -59,6 +70,7 @@ bool vg_gate_enter(struct vg_event *e)
         else if (e->op == VG_OP_CTX_DESTROY && e->handle)
             e->context_id = vg_driver_context_id(e->handle); /* gone once it is destroyed */
     }
+    thread->calling = guard != NULL;
     errno = saved_errno;
     return guard != NULL;
 }
@@ -167,6 +179,7 @@ static void take_result(struct vg_guard *guard, struct vg_event *e, int status)
 void vg_gate_leave(struct vg_event *e, int status)
 {
     int saved_errno = errno;
+    vg_thread.calling = false;
     struct vg_guard *guard = vg_lifecycle_guard(false);
     if (guard) {
         bool unwinds = e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE;
