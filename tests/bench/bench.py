@@ -138,7 +138,7 @@ def bench_step(folder):
                       ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1", "libvgsim_math.so"))
     command = [PYTHON, os.path.join(TOP, "tests/bench/step.py"), "6", "40"]
     off, on = [], []
-    for _ in range(3):
+    for _ in range(5):
         off += output(command, clean_environment(LD_PRELOAD=device, VGSIM_MEMORY="24GiB")).split()
         with tempfile.TemporaryDirectory(dir=folder) as own:
             environment = guarded(own)
