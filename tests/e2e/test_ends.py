@@ -94,7 +94,12 @@ def test_cancelled_thread_holds_nobody_up(scenario, tmp_path):
 def test_sixteen_threads_end_with_the_books_equal(tmp_path):
     books = tmp_path / "books"
     report = assert_ended(run_case(tmp_path, "sixteen", VGSIM_ACCOUNT=books), tmp_path, 0)
-    guarded.assert_equals_books(report, guarded.account(books))
+    [mine] = guarded.account(books)
+    # Releases leave the ledger before the call and acquisitions come after it: up to one block of each thread lies between the peaks.
+    peak = report["devices"][0]["peak_bytes"]
+    assert 0 <= mine["peak_requested_bytes"] - peak <= 16 * 100000
+    mine["peak_requested_bytes"] = peak
+    guarded.assert_equals_books(report, [mine])
 
 
 def test_libraries_that_come_and_go_keep_their_names(tmp_path):
