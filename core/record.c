@@ -153,6 +153,7 @@ static bool have_room(struct vg_record *record, uint64_t end)
     bool done = extend_to(record, step_end) || (end < step_end && extend_to(record, end));
     allow_cancellation(cancel);
     record->stuck = !done;
+    record->stuck_error = done ? 0 : errno;
     return done;
 }
 
@@ -190,6 +191,16 @@ static int make_file(const char *path)
     return high;
 }
 
+/* With less than the first chunk of every section nothing could be listed: then there is no record. */
+static uint64_t least_bytes(void)
+{
+    uint64_t bytes = (uint64_t)HEADER_PAGES * VG_PAGE;
+    for (int s = 0; s < VG_SEC_COUNT; s++) {
+        bytes += vg_chunk_bytes(shapes[s].elem_bytes, shapes[s].base_count, 0);
+    }
+    return bytes;
+}
+
 static void fill_header(struct vg_record *record)
 {
     struct vg_header *header = (struct vg_header *)record->base;
@@ -217,7 +228,7 @@ enum vg_status vg_record_create(struct vg_record *record, const char *path, uint
     }
     record->fd = make_file(path);
     if (record->fd < 0 || !identify(record->fd, &record->device, &record->inode) ||
-        !have_room(record, (uint64_t)HEADER_PAGES * VG_PAGE)) {
+        !have_room(record, least_bytes())) {
         int why = errno;
         if (record->fd >= 0 && path) {
             unlink(path);

@@ -18,6 +18,7 @@ struct vg_record {
     bool memory_only; /* a memfd: does not survive the process */
     bool
         stuck; /* the file can't grow any more (no room, limit, or the descriptor is not ours now) */
+    int stuck_error; /* errno, where stuck */
     uint64_t mapped_bytes, limit_bytes;
     uint64_t device, inode; /* of our file, as st_dev and st_ino */
 };

@@ -178,9 +178,11 @@ enum vg_status vg_config_create_record(struct vg_guard *guard)
     }
     guard->record_path[0] = 0;
     snprintf(guard->stem, VG_PATH_MAX, "%s/%s", wanted, base);
-    vg_guard_log(
-        guard, VG_LOG_WARN,
-        "cannot write to %s (%s): the record is kept in memory and will not survive the process",
-        wanted, strerror(why));
-    return vg_record_create(&guard->record, NULL, guard->options.record_size);
+    enum vg_status status = vg_record_create(&guard->record, NULL, guard->options.record_size);
+    if (status == VG_OK)
+        vg_guard_log(guard, VG_LOG_WARN,
+                     "cannot write to %s (%s): the record is kept in memory and will not survive "
+                     "the process",
+                     wanted, strerror(why));
+    return status;
 }

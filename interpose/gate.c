@@ -8,6 +8,7 @@
 #include "interpose/gate.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "interpose/driver.h"
 #include "interpose/hooks.h"
@@ -113,6 +114,13 @@ static void note_python(struct vg_guard *guard)
         header->python = vg_strings_intern_z(&guard->ledger.stacks, vg_python_version());
 }
 
+static void tell_stuck(const struct vg_guard *guard)
+{
+    vg_guard_log(guard, VG_LOG_WARN,
+                 "the record cannot grow (%s): what does not fit is counted, not listed",
+                 strerror(guard->record.stuck_error));
+}
+
 /* An acquisition that the driver granted. */
 static void publish(struct vg_guard *guard, struct vg_event *e)
 {
@@ -138,7 +146,11 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     note_python(guard);
     guard->record.header->reached |= VG_REACHED_DRIVER | (vg_thread.via ? VG_REACHED_RUNTIME : 0u);
     bool is_new = device_is_new(guard, e->device);
+    bool tells = guard->record.stuck && !guard->told_stuck;
+    guard->told_stuck |= tells;
     vg_guard_unlock(guard);
+    if (tells)
+        tell_stuck(guard);
     if (is_new)
         vg_sample_describe(guard, e->device);
     vg_incident_succeeded(guard, e);

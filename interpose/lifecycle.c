@@ -218,7 +218,7 @@ static bool start_guard(struct vg_guard *guard)
     guard->rank = vg_config_rank();
     guard->start_monotonic_ns = vg_guard_now(guard);
     if (vg_config_create_record(guard) != VG_OK) {
-        vg_guard_log(guard, VG_LOG_WARN, "no memory for a record (%s): this process is not watched",
+        vg_guard_log(guard, VG_LOG_WARN, "no room for a record (%s): this process is not watched",
                      strerror(errno));
         return false;
     }

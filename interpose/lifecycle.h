@@ -23,6 +23,7 @@ struct vg_guard {
     char stem[VG_PATH_MAX]; /* of the incidents' files, in the report directory; without the kind */
     uint64_t stderr_device, stderr_inode; /* descriptor 2 when COLD ended */
     bool has_stderr;
+    bool told_stuck; /* one line says that the record cannot grow; under the ledger lock */
 };
 
 /* The guard while it is ON, else NULL. `start`: end COLD if it is. Cheap when ON or OFF. */

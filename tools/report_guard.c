@@ -74,7 +74,6 @@ static bool render(vg_render_fn *function, const struct vg_report *report,
     return made;
 }
 
-/* The file is made first, so that the text names a report that is really there. */
 static int create_json(const struct vg_report_guard *call, char **path_out)
 {
     *path_out = NULL;
@@ -102,23 +101,25 @@ static bool finish_json(const struct vg_report *report, struct vg_symbols *symbo
     return made;
 }
 
+/* True: what was asked for is there; a report that could be printed is one, even where its file has no room. */
 static bool write_forms(const struct vg_report_guard *call, const struct vg_report *report)
 {
     char *json, *record = NULL;
+    bool has_json = false, prints = (call->forms & VG_REPORT_TEXT) && !call->no_text;
     int fd = create_json(call, &json);
     if (call->stem && asprintf(&record, "%s.vgr", call->stem) < 0)
         record = NULL;
     struct vg_render_options options = {
-        .json_path = json,
         .record_path = record && !access(record, F_OK) ? record : NULL,
         .color = vg_report_color(STDERR_FILENO),
     };
     struct vg_symbols *symbols = vg_symbols_open(report->view);
-    bool done = true;
-    if ((call->forms & VG_REPORT_TEXT) && !call->no_text)
-        done = render(vg_render_text, report, symbols, &options, STDERR_FILENO);
-    if (call->forms & VG_REPORT_JSON)
-        done = fd >= 0 && finish_json(report, symbols, &options, fd) && done;
+    /* The file comes first, so that the text names a report that is really there. */
+    if (fd >= 0)
+        has_json = finish_json(report, symbols, &options, fd);
+    options.json_path = has_json ? json : NULL;
+    bool done = prints ? render(vg_render_text, report, symbols, &options, STDERR_FILENO)
+                       : has_json || !(call->forms & VG_REPORT_JSON);
     vg_symbols_close(symbols);
     free(record);
     free(json);
