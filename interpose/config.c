@@ -47,7 +47,12 @@ static void set_option(struct vg_guard *guard, const char *name, size_t length, 
 void vg_config_options(struct vg_guard *guard)
 {
     static const char prefix[] = "VRAMGUARD_";
+    const char *enable = getenv("VRAMGUARD_ENABLE");
     vg_options_defaults(&guard->options);
+    if (enable && strcmp(enable, "0") == 0) {
+        guard->options.enable = 0; /* nothing at all: no line about another option either */
+        return;
+    }
     for (char **entry = environ; entry && *entry; entry++) {
         const char *equals = strchr(*entry, '=');
         if (equals && strncmp(*entry, prefix, sizeof prefix - 1) == 0)
