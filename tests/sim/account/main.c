@@ -24,26 +24,36 @@ static const char help[] =
     "Keys of a device, all for this process unless said otherwise:\n"
     "  total_bytes, free_bytes      what cuMemGetInfo says\n"
     "  others_bytes, hidden_bytes   VGSIM_OTHER and VGSIM_HIDDEN, of the device\n"
-    "  contexts, context_bytes      live contexts and what they cost\n"
+    "  shared_bytes                 what other processes of VGSIM_SHARED use\n"
+    "  context_bytes                what the live contexts cost\n"
     "  pages, page_bytes            2 MiB pages in use, in all\n"
     "  peak_bytes                   the most that context_bytes + page_bytes ever were\n"
-    "  peak_requested_bytes         the most that requested_bytes of device + pool + vmm ever "
-    "were\n"
+    "  peak_requested_bytes         the most that requested_bytes of device, pool, vmm,\n"
+    "                               array, mipmap and graph together ever were\n"
     "  pool_reserved_bytes          pages that memory pools hold, in use or idle\n"
-    "  streams, events, modules     live ones\n"
+    "  contexts, streams, events, modules (and libraries), pools, ipc_open, multicast: live ones\n"
+    "  objects                      the same: live, created, destroyed\n"
     "  failed_allocations           calls refused for want of memory\n"
-    "  kinds                        device (plain and pitched), managed, pinned, registered, pool, "
-    "vmm:\n"
-    "    requested_bytes            as asked for (pitched: pitch x height; vmm: by handle), live\n"
+    "  kinds                        device (plain and pitched), managed, pinned, registered, pool,\n"
+    "                               vmm, array, mipmap, graph; aliases: ipc, external, imported;\n"
+    "                               vmm_host (cuMemCreate on the host):\n"
+    "    requested_bytes            as asked for (pitched: pitch x height; vmm: by handle; array and\n"
+    "                               mipmap: their memory requirements), live\n"
     "    live_blocks                how many are live\n"
     "    allocations                how many there ever were\n"
-    "free_bytes = total_bytes - others_bytes - hidden_bytes - context_bytes - page_bytes, not "
-    "below 0.\n";
+    "free_bytes = total_bytes - others_bytes - hidden_bytes - shared_bytes - context_bytes -\n"
+    "page_bytes, not below 0.\n";
 
 static const char *const kind_names[] = {
 #define KIND(name) #name,
     VGSIM_KINDS(KIND)
 #undef KIND
+};
+
+static const char *const counted_names[] = {
+#define COUNTED(name) #name,
+    VGSIM_COUNTED(COUNTED)
+#undef COUNTED
 };
 
 /* The copy that is complete; again if the writer went on meanwhile. */
@@ -67,19 +77,24 @@ static void print_device(int index, const struct vgsim_device_books *books)
     FIELD(free_bytes)
     FIELD(others_bytes)
     FIELD(hidden_bytes)
-    FIELD(contexts)
+    FIELD(shared_bytes)
     FIELD(context_bytes)
     FIELD(pages)
     FIELD(page_bytes)
     FIELD(peak_bytes)
     FIELD(peak_requested_bytes)
     FIELD(pool_reserved_bytes)
-    FIELD(streams)
-    FIELD(events)
-    FIELD(modules)
     FIELD(failed_allocations)
 #undef FIELD
-    printf(", \"kinds\": {");
+    for (int i = 0; i < VGSIM_COUNTED_COUNT; i++)
+        printf(", \"%s\": %" PRIu64, counted_names[i], books->objects[i].live);
+    printf(", \"objects\": {");
+    for (int i = 0; i < VGSIM_COUNTED_COUNT; i++)
+        printf("%s\"%s\": {\"live\": %" PRIu64 ", \"created\": %" PRIu64
+               ", \"destroyed\": %" PRIu64 "}",
+               i ? ", " : "", counted_names[i], books->objects[i].live, books->objects[i].created,
+               books->objects[i].destroyed);
+    printf("}, \"kinds\": {");
     for (int i = 0; i < VGSIM_KIND_COUNT; i++)
         printf("%s\"%s\": {\"requested_bytes\": %" PRIu64 ", \"live_blocks\": %" PRIu64
                ", \"allocations\": %" PRIu64 "}",

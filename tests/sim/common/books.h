@@ -15,20 +15,50 @@
 #define VGSIM_BOOKS_MAGIC     0x314b4f4f42534756ull /* "VGSBOOK1" */
 #define VGSIM_BOOKS_PROCESSES 256
 
-/* The kinds of memory, and whether they take pages of the device. */
+/* The kinds of memory. graph: live allocations of graph nodes. ipc, external, imported: another's bytes, in no sum.
+ * vmm_host: handles of cuMemCreate whose memory is the host's. */
 #define VGSIM_KINDS(KIND)                                                                          \
     KIND(device)                                                                                   \
     KIND(managed)                                                                                  \
     KIND(pinned)                                                                                   \
     KIND(registered)                                                                               \
     KIND(pool)                                                                                     \
-    KIND(vmm)
+    KIND(vmm)                                                                                      \
+    KIND(array)                                                                                    \
+    KIND(mipmap)                                                                                   \
+    KIND(graph)                                                                                    \
+    KIND(ipc)                                                                                      \
+    KIND(external)                                                                                 \
+    KIND(imported)                                                                                 \
+    KIND(vmm_host)
+
+/* Things of the driver that are counted, with no bytes of their own here. modules: libraries too. ipc_open: memory
+ * opened by cuIpcOpenMemHandle. */
+#define VGSIM_COUNTED(COUNTED)                                                                     \
+    COUNTED(contexts)                                                                              \
+    COUNTED(streams)                                                                               \
+    COUNTED(events)                                                                                \
+    COUNTED(modules)                                                                               \
+    COUNTED(pools)                                                                                 \
+    COUNTED(ipc_open)                                                                              \
+    COUNTED(multicast)
 
 enum vgsim_kind {
 #define KIND(name) VGSIM_KIND_##name,
     VGSIM_KINDS(KIND)
 #undef KIND
         VGSIM_KIND_COUNT
+};
+
+enum vgsim_counted {
+#define COUNTED(name) VGSIM_COUNTED_##name,
+    VGSIM_COUNTED(COUNTED)
+#undef COUNTED
+        VGSIM_COUNTED_COUNT
+};
+
+struct vgsim_counted_books {
+    uint64_t live, created, destroyed;
 };
 
 struct vgsim_kind_books {
@@ -42,17 +72,15 @@ struct vgsim_device_books {
     uint64_t free_bytes;
     uint64_t others_bytes;
     uint64_t hidden_bytes;
-    uint64_t contexts;
+    uint64_t shared_bytes; /* what other processes of VGSIM_SHARED use */
     uint64_t context_bytes;
     uint64_t pages;
     uint64_t page_bytes;
     uint64_t peak_bytes;           /* most that context_bytes + page_bytes ever were */
-    uint64_t peak_requested_bytes; /* most that device + pool + vmm requested bytes ever were */
+    uint64_t peak_requested_bytes; /* most that the requested bytes of all that takes pages ever were */
     uint64_t pool_reserved_bytes;  /* pages of pools, in use or idle */
-    uint64_t streams;
-    uint64_t events;
-    uint64_t modules;
     uint64_t failed_allocations;
+    struct vgsim_counted_books objects[VGSIM_COUNTED_COUNT];
     struct vgsim_kind_books kinds[VGSIM_KIND_COUNT];
 };
 

@@ -105,9 +105,22 @@ void vgsim_books_count(CUdevice device, enum vgsim_kind kind, int64_t bytes, int
     books->kinds[kind].live_blocks += (uint64_t)(int64_t)blocks;
     if (blocks > 0)
         books->kinds[kind].allocations += (uint64_t)blocks;
-    uint64_t requested = books->kinds[VGSIM_KIND_device].requested_bytes +
-                         books->kinds[VGSIM_KIND_pool].requested_bytes +
-                         books->kinds[VGSIM_KIND_vmm].requested_bytes;
+    static const enum vgsim_kind occupying[] = {VGSIM_KIND_device, VGSIM_KIND_pool,
+                                                VGSIM_KIND_vmm,    VGSIM_KIND_array,
+                                                VGSIM_KIND_mipmap, VGSIM_KIND_graph};
+    uint64_t requested = 0;
+    for (size_t i = 0; i < sizeof occupying / sizeof occupying[0]; i++)
+        requested += books->kinds[occupying[i]].requested_bytes;
     if (requested > books->peak_requested_bytes)
         books->peak_requested_bytes = requested;
+}
+
+void vgsim_books_object(CUdevice device, enum vgsim_counted which, int change)
+{
+    struct vgsim_counted_books *counted = &vgsim_device_changed(device)->books.objects[which];
+    counted->live += (uint64_t)(int64_t)change;
+    if (change > 0)
+        counted->created += (uint64_t)change;
+    else
+        counted->destroyed += (uint64_t)-change;
 }

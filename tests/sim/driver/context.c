@@ -64,7 +64,7 @@ static CUresult pay(CUdevice device)
     uint64_t cost = vgsim_knobs()->context;
     if (cost > vgsim_free_bytes(books))
         return vgsim_refused(device);
-    books->contexts++;
+    vgsim_books_object(device, VGSIM_COUNTED_contexts, 1);
     books->context_bytes += cost;
     if (books->context_bytes + books->page_bytes > books->peak_bytes)
         books->peak_bytes = books->context_bytes + books->page_bytes;
@@ -113,9 +113,8 @@ static void tear_down(struct CUctx_st *context)
     }
     while (context->blocks)
         vgsim_memory_release(context->blocks);
-    struct vgsim_device_books *books = &vgsim_device_changed(context->device)->books;
-    books->contexts--;
-    books->context_bytes -= vgsim_knobs()->context;
+    vgsim_books_object(context->device, VGSIM_COUNTED_contexts, -1);
+    vgsim_device_changed(context->device)->books.context_bytes -= vgsim_knobs()->context;
     context->live = false;
 }
 

@@ -15,20 +15,25 @@ static int compare(const void *a, const void *b)
     return a < b ? -1 : a > b;
 }
 
-static uint64_t *live_count(const struct vgsim_object *object)
+/* What has no context counts on no device. */
+static void count(const struct vgsim_object *object, int change)
 {
     if (!object->context)
-        return NULL;
-    struct vgsim_device_books *books = &vgsim_device_changed(object->context->device)->books;
+        return;
+    CUdevice device = object->context->device;
     switch (object->type) {
     case STREAM:
-        return &books->streams;
+        vgsim_books_object(device, VGSIM_COUNTED_streams, change);
+        return;
     case EVENT:
-        return &books->events;
+        vgsim_books_object(device, VGSIM_COUNTED_events, change);
+        return;
     case MODULE:
-        return &books->modules;
+    case LIBRARY:
+        vgsim_books_object(device, VGSIM_COUNTED_modules, change);
+        return;
     default:
-        return NULL;
+        return;
     }
 }
 
@@ -49,9 +54,7 @@ void *vgsim_object_add(enum vgsim_type type, size_t size, struct CUctx_st *conte
             object->next->previous = object;
         context->objects = object;
     }
-    uint64_t *count = live_count(object);
-    if (count)
-        ++*count;
+    count(object, 1);
     return object;
 }
 
@@ -71,8 +74,6 @@ void vgsim_object_remove(void *handle)
         object->context->objects = object->next;
     if (object->next)
         object->next->previous = object->previous;
-    uint64_t *count = live_count(object);
-    if (count)
-        --*count;
+    count(object, -1);
     free(object);
 }

@@ -104,6 +104,7 @@ struct vgsim_block *vgsim_block_at(uintptr_t address); /* that holds this byte, 
 struct vgsim_block *vgsim_block_over(uintptr_t address, size_t bytes); /* that any byte lies in */
 bool vgsim_block_covers(uintptr_t address, size_t bytes); /* known memory from end to end */
 void vgsim_books_count(CUdevice device, enum vgsim_kind kind, int64_t bytes, int blocks);
+void vgsim_books_object(CUdevice device, enum vgsim_counted which, int change);
 
 /* --- object.c: handles ----------------------------------------------------------------------------- */
 enum vgsim_type { STREAM, EVENT, MODULE, LIBRARY, KERNEL, POOL, GRAPH, GRAPH_EXEC, VMM_HANDLE };

@@ -146,7 +146,8 @@ struct vgsim_device *vgsim_device_changed(CUdevice device)
 uint64_t vgsim_free_bytes(const struct vgsim_device_books *books)
 {
     uint64_t used =
-        books->others_bytes + books->hidden_bytes + books->context_bytes + books->page_bytes;
+        books->others_bytes + books->hidden_bytes + books->shared_bytes + books->context_bytes +
+        books->page_bytes;
     return used < books->total_bytes ? books->total_bytes - used : 0;
 }
 

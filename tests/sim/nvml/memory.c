@@ -91,7 +91,7 @@ static unsigned int list(nvmlDevice_t device, const struct vgsim_device_books *b
         if (knobs->others[i].device < 0 || knobs->others[i].device == index)
             out[count++] = (nvmlProcessInfo_t){(unsigned int)knobs->others[i].pid,
                                                knobs->others[i].bytes, 0xffffffff, 0xffffffff};
-    if (books->contexts)
+    if (books->objects[VGSIM_COUNTED_contexts].live)
         out[count++] =
             (nvmlProcessInfo_t){(unsigned int)getpid(), books->context_bytes + books->page_bytes,
                                 0xffffffff, 0xffffffff};
