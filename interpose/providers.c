@@ -172,7 +172,11 @@ static void *real_for_caller(const char *symbol, const void *caller)
     if (caller && vg_resolve_object(caller, &object) && object.path[0]) {
         void *handle = vg_resolve_open(object.path, RTLD_LAZY | RTLD_NOLOAD);
         void *real = handle ? vg_resolve_in(handle, symbol) : NULL;
-        if (real && locate(real, &slot, &hook))
+        struct vg_object provider;
+        /* An interposer in front of us finds itself: what it means is whatever comes after us. */
+        bool is_its_own =
+            real && vg_resolve_object(real, &provider) && provider.base == object.base;
+        if (real && !is_its_own && locate(real, &slot, &hook))
             return real;
     }
     return vg_resolve_next(symbol);
@@ -212,10 +216,15 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
 
 void *vg_hooks_driver_symbol(const char *name)
 {
-    void *handle = state.provider[VG_CLASS_DRIVER][0].handle;
-    if (!handle)
-        handle = vg_resolve_open("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return handle ? vg_resolve_in(handle, name) : NULL;
+    void *found = NULL;
+    /* A provider may be another interposer, which has its own few functions only. */
+    for (unsigned slot = 0; !found && slot < VG_PROVIDERS_MAX; slot++) {
+        const struct provider *provider = &state.provider[VG_CLASS_DRIVER][slot];
+        if (atomic_load_explicit(&provider->base, memory_order_acquire))
+            found = vg_resolve_in(provider->handle, name);
+    }
+    void *handle = found ? NULL : vg_resolve_open("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return handle ? vg_resolve_in(handle, name) : found;
 }
 
 uint64_t vg_hooks_unmapped_providers(void)
