@@ -31,13 +31,19 @@ static const char help[] =
     "  peak_requested_bytes         the most that requested_bytes of device, pool, vmm,\n"
     "                               array, mipmap and graph together ever were\n"
     "  pool_reserved_bytes          pages that memory pools hold, in use or idle\n"
-    "  contexts, streams, events, modules (and libraries), pools, ipc_open, multicast: live ones\n"
+    "  graph_reserved_bytes         pages that the device's graph pool holds, in use or idle\n"
+    "  graph_used_bytes             of these, what live graph allocations and executable graphs "
+    "map\n"
+    "  contexts, streams, events, modules (and libraries), pools, ipc_open, multicast, graphs,\n"
+    "  graph_execs                  live ones\n"
     "  objects                      the same: live, created, destroyed\n"
     "  failed_allocations           calls refused for want of memory\n"
-    "  kinds                        device (plain and pitched), managed, pinned, registered, pool,\n"
+    "  kinds                        device (plain and pitched), managed, pinned, registered, "
+    "pool,\n"
     "                               vmm, array, mipmap, graph; aliases: ipc, external, imported;\n"
     "                               vmm_host (cuMemCreate on the host):\n"
-    "    requested_bytes            as asked for (pitched: pitch x height; vmm: by handle; array and\n"
+    "    requested_bytes            as asked for (pitched: pitch x height; vmm: by handle; array "
+    "and\n"
     "                               mipmap: their memory requirements), live\n"
     "    live_blocks                how many are live\n"
     "    allocations                how many there ever were\n"
@@ -84,14 +90,16 @@ static void print_device(int index, const struct vgsim_device_books *books)
     FIELD(peak_bytes)
     FIELD(peak_requested_bytes)
     FIELD(pool_reserved_bytes)
+    FIELD(graph_reserved_bytes)
+    FIELD(graph_used_bytes)
     FIELD(failed_allocations)
 #undef FIELD
     for (int i = 0; i < VGSIM_COUNTED_COUNT; i++)
         printf(", \"%s\": %" PRIu64, counted_names[i], books->objects[i].live);
     printf(", \"objects\": {");
     for (int i = 0; i < VGSIM_COUNTED_COUNT; i++)
-        printf("%s\"%s\": {\"live\": %" PRIu64 ", \"created\": %" PRIu64
-               ", \"destroyed\": %" PRIu64 "}",
+        printf("%s\"%s\": {\"live\": %" PRIu64 ", \"created\": %" PRIu64 ", \"destroyed\": %" PRIu64
+               "}",
                i ? ", " : "", counted_names[i], books->objects[i].live, books->objects[i].created,
                books->objects[i].destroyed);
     printf("}, \"kinds\": {");

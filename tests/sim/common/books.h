@@ -41,7 +41,9 @@
     COUNTED(modules)                                                                               \
     COUNTED(pools)                                                                                 \
     COUNTED(ipc_open)                                                                              \
-    COUNTED(multicast)
+    COUNTED(multicast)                                                                             \
+    COUNTED(graphs)                                                                                \
+    COUNTED(graph_execs)
 
 enum vgsim_kind {
 #define KIND(name) VGSIM_KIND_##name,
@@ -76,9 +78,12 @@ struct vgsim_device_books {
     uint64_t context_bytes;
     uint64_t pages;
     uint64_t page_bytes;
-    uint64_t peak_bytes;           /* most that context_bytes + page_bytes ever were */
-    uint64_t peak_requested_bytes; /* most that the requested bytes of all that takes pages ever were */
+    uint64_t peak_bytes; /* most that context_bytes + page_bytes ever were */
+    uint64_t
+        peak_requested_bytes; /* most that the requested bytes of all that takes pages ever were */
     uint64_t pool_reserved_bytes;  /* pages of pools, in use or idle */
+    uint64_t graph_reserved_bytes; /* pages of the graph pool, in use or idle */
+    uint64_t graph_used_bytes; /* of these, what live allocations and ready executable graphs map */
     uint64_t failed_allocations;
     struct vgsim_counted_books objects[VGSIM_COUNTED_COUNT];
     struct vgsim_kind_books kinds[VGSIM_KIND_COUNT];
