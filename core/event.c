@@ -6,10 +6,12 @@
 static const struct {
     const char *key;
     enum vg_layer layer;
+    enum vg_space space;
     bool occupies;
 } kinds[VG_KIND_COUNT] = {
-    [VG_KIND_NONE] = {"none", VG_LAYER_DRIVER, false},
-#define KIND(NAME, key, layer, occupies) [VG_KIND_##NAME] = {key, VG_LAYER_##layer, occupies},
+    [VG_KIND_NONE] = {"none", VG_LAYER_DRIVER, VG_SPACE_ADDRESS, false},
+#define KIND(NAME, key, layer, space, occupies)                                                    \
+    [VG_KIND_##NAME] = {key, VG_LAYER_##layer, VG_SPACE_##space, occupies},
 #include "core/kinds.def"
 };
 
@@ -32,6 +34,11 @@ enum vg_layer vg_kind_layer(enum vg_kind kind)
     return kinds[kind < VG_KIND_COUNT ? kind : VG_KIND_NONE].layer;
 }
 
+enum vg_space vg_kind_space(enum vg_kind kind)
+{
+    return kinds[kind < VG_KIND_COUNT ? kind : VG_KIND_NONE].space;
+}
+
 bool vg_kind_occupies(enum vg_kind kind)
 {
     return kind < VG_KIND_COUNT && kinds[kind].occupies;
@@ -49,5 +56,6 @@ bool vg_op_is_before(enum vg_op op)
 
 const char *vg_layer_key(enum vg_layer layer)
 {
-    return layer == VG_LAYER_TORCH ? "torch" : "driver";
+    static const char *const keys[VG_LAYER_COUNT] = {"driver", "torch", "object"};
+    return keys[layer < VG_LAYER_COUNT ? layer : VG_LAYER_DRIVER];
 }

@@ -16,11 +16,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum vg_layer { VG_LAYER_DRIVER, VG_LAYER_TORCH, VG_LAYER_COUNT };
+enum vg_layer { VG_LAYER_DRIVER, VG_LAYER_TORCH, VG_LAYER_OBJECT, VG_LAYER_COUNT };
+
+/* What names a live thing; see kinds.def. */
+enum vg_space {
+    VG_SPACE_ADDRESS,
+    VG_SPACE_BLOCK,
+    VG_SPACE_VMM,
+    VG_SPACE_ARRAY,
+    VG_SPACE_EXTERNAL,
+    VG_SPACE_STREAM,
+    VG_SPACE_EVENT,
+    VG_SPACE_MODULE,
+    VG_SPACE_MEMPOOL,
+    VG_SPACE_COUNT
+};
 
 enum vg_kind {
     VG_KIND_NONE,
-#define KIND(NAME, key, layer, occupies) VG_KIND_##NAME,
+#define KIND(NAME, key, layer, space, occupies) VG_KIND_##NAME,
 #include "core/kinds.def"
     VG_KIND_COUNT
 };
@@ -47,7 +61,11 @@ enum vg_status {
 struct vg_slot {
     uint64_t addr;
     uint64_t bytes; /* as requested; torch: the rounded block */
-    uint64_t stream;
+    union {
+        uint64_t stream;
+        uint64_t references; /* space VMM: vg_references() */
+        uint64_t target;     /* MAPPING: index + 1 of the slot whose memory it shows; 0 none */
+    };
     uint32_t site;
     uint32_t time_ms; /* since the start of the record */
     uint32_t thread;
@@ -56,6 +74,20 @@ struct vg_slot {
     uint8_t flags;    /* VG_SLOT_* */
 };
 enum { VG_SLOT_CAPTURED = 1 }; /* made while its stream was capturing */
+
+/* References to memory of cuMemCreate: by handle, and by mapping. Without one by handle, its number may be given to another. */
+static inline uint64_t vg_references(uint32_t handles, uint32_t mappings)
+{
+    return (uint64_t)mappings << 32 | handles;
+}
+static inline uint32_t vg_references_handles(uint64_t references)
+{
+    return (uint32_t)references;
+}
+static inline uint32_t vg_references_mappings(uint64_t references)
+{
+    return (uint32_t)(references >> 32);
+}
 
 struct vg_event {
     /* What happened. */
@@ -72,6 +104,7 @@ struct vg_event {
     uint64_t handle;     /* context pointer, where the op is about a context */
     int32_t device;      /* the program's ordinal; -1 unknown */
     bool primary;        /* CTX_CREATE */
+    bool device_given;   /* `device` is what the call itself names, not the current context's */
     /* Where. Ids of the record, valid only there. */
     uint32_t stack;
     uint32_t api; /* string: the API that the program called */
@@ -80,13 +113,15 @@ struct vg_event {
     /* Left by vg_ledger_apply(). */
     uint32_t site;        /* index plus 1; 0 none */
     struct vg_slot saved; /* FREE: what RESTORE puts back */
+    uint64_t slot;        /* index + 1: FREE: where `saved` was; ALLOC: where it is; 0 not listed */
 };
 
 const char *vg_kind_key(enum vg_kind kind); /* "device"...; "none" out of range */
 enum vg_layer vg_kind_layer(enum vg_kind kind);
+enum vg_space vg_kind_space(enum vg_kind kind);
 bool vg_kind_occupies(enum vg_kind kind);
 bool vg_op_starts(enum vg_op op);
 bool vg_op_is_before(enum vg_op op);
-const char *vg_layer_key(enum vg_layer layer); /* "driver", "torch" */
+const char *vg_layer_key(enum vg_layer layer); /* "driver", "torch", "object" */
 
 #endif

@@ -27,8 +27,11 @@ enum {
     VG_OTHERS_MAX = 64,
     VG_DEVICES_MAX = 64,
     VG_REMEDIES_MAX = 8,
-    VG_STACK_FRAMES_MAX = 256
+    VG_STACK_FRAMES_MAX = 256,
+    VG_KINDS_MAX = 32
 };
+
+_Static_assert((int)VG_KIND_COUNT <= (int)VG_KINDS_MAX, "kinds.def has more rows than a record");
 
 enum vg_section_id {
     VG_SEC_STRINGS, /* uint32_t words: length in bytes, then the bytes and a NUL; id = word index + 1 */
@@ -161,9 +164,9 @@ struct vg_device {
     uint64_t tracked_bytes; /* of the kinds that occupy */
     uint64_t peak_bytes[VG_LAYER_COUNT];
     uint64_t peak_epoch[VG_LAYER_COUNT];
-    uint64_t block_bytes;                    /* live blocks, layer torch */
-    uint64_t kind_bytes[16], kind_count[16]; /* by enum vg_kind, blocks too */
-    uint64_t alloc_count, free_count;        /* layer driver */
+    uint64_t block_bytes;                                        /* live blocks, layer torch */
+    uint64_t kind_bytes[VG_KINDS_MAX], kind_count[VG_KINDS_MAX]; /* by enum vg_kind, blocks too */
+    uint64_t alloc_count, free_count;                            /* layer driver */
     /* The last look at the device: all of one moment, taken after the event of sample_ns. */
     uint64_t sample_ns, total_bytes, free_bytes; /* VG_UNKNOWN until then */
     uint64_t nvml_self_bytes;                    /* this process as NVML counts it; VG_UNKNOWN */

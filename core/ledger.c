@@ -30,9 +30,10 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record)
     ledger->record = record;
     ledger->arena = (struct vg_arena){0};
     ledger->stacks = (struct vg_stacks){.record = record, .arena = &ledger->arena};
-    for (int layer = 0; layer < VG_LAYER_COUNT; layer++) {
-        ledger->live[layer] = NULL;
+    for (int space = 0; space < VG_SPACE_COUNT; space++) {
+        ledger->live[space] = NULL;
     }
+    ledger->nameless_count = 0;
     ledger->spare_nodes = NULL;
     ledger->sites = NULL;
     ledger->last_context = 0;
@@ -70,15 +71,21 @@ static void give_slot(struct vg_ledger *ledger, uint64_t slot)
     ledger->free_slot = slot;
 }
 
-static struct vg_live_node *find_live(const struct vg_ledger *ledger, enum vg_layer layer,
+static struct vg_live_node *find_live(const struct vg_ledger *ledger, enum vg_space space,
                                       uint64_t addr)
 {
     struct vg_live_node *node = NULL;
-    HASH_FIND(hh, ledger->live[layer], &addr, sizeof addr, node);
+    HASH_FIND(hh, ledger->live[space], &addr, sizeof addr, node);
     return node;
 }
 
-static bool index_slot(struct vg_ledger *ledger, enum vg_layer layer, uint64_t addr, uint64_t slot)
+uint64_t vg_ledger_lookup(const struct vg_ledger *ledger, enum vg_space space, uint64_t addr)
+{
+    const struct vg_live_node *node = find_live(ledger, space, addr);
+    return node ? node->slot : 0;
+}
+
+bool vg_ledger_index(struct vg_ledger *ledger, enum vg_space space, uint64_t addr, uint64_t slot)
 {
     struct vg_arena *index_arena = &ledger->arena;
     struct vg_live_node *node = ledger->spare_nodes;
@@ -92,7 +99,7 @@ static bool index_slot(struct vg_ledger *ledger, enum vg_layer layer, uint64_t a
     }
     node->addr = addr;
     node->slot = slot;
-    HASH_ADD(hh, ledger->live[layer], addr, sizeof node->addr, node);
+    HASH_ADD(hh, ledger->live[space], addr, sizeof node->addr, node);
     if (!node->hh.tbl) {
         node->next_spare = ledger->spare_nodes;
         ledger->spare_nodes = node;
@@ -101,49 +108,44 @@ static bool index_slot(struct vg_ledger *ledger, enum vg_layer layer, uint64_t a
     return true;
 }
 
-static void unindex(struct vg_ledger *ledger, enum vg_layer layer, struct vg_live_node *node)
+void vg_ledger_unindex(struct vg_ledger *ledger, enum vg_space space, uint64_t addr)
 {
     struct vg_arena *index_arena = &ledger->arena;
-    HASH_DELETE(hh, ledger->live[layer], node);
-    node->next_spare = ledger->spare_nodes;
-    ledger->spare_nodes = node;
+    struct vg_live_node *node = find_live(ledger, space, addr);
+    if (node) {
+        HASH_DELETE(hh, ledger->live[space], node);
+        node->next_spare = ledger->spare_nodes;
+        ledger->spare_nodes = node;
+    }
 }
 
-const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer,
+const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_space space,
                                      uint64_t addr)
 {
-    const struct vg_live_node *node = find_live(ledger, layer, addr);
-    return node ? slot_at(ledger, node->slot) : NULL;
+    return slot_at(ledger, vg_ledger_lookup(ledger, space, addr));
 }
 
 uint64_t vg_ledger_live_count(const struct vg_ledger *ledger)
 {
-    uint64_t count = 0;
-    for (int layer = 0; layer < VG_LAYER_COUNT; layer++) {
-        count += HASH_COUNT(ledger->live[layer]);
+    uint64_t count = ledger->nameless_count;
+    for (int space = 0; space < VG_SPACE_COUNT; space++) {
+        count += HASH_COUNT(ledger->live[space]);
     }
     return count;
 }
 
 /* --- counters ----------------------------------------------------------------------------------- */
 
-/* What a slot counts in; each may be NULL. */
-struct owners {
-    struct vg_site *site;
-    struct vg_context *context;
-    struct vg_device *device;
-};
-
 /* A slot says its device through its site, or where the sites are full, through its context. */
-static uint32_t device_of(const struct owners *owners)
+static uint32_t device_of(const struct vg_owners *owners)
 {
     return owners->site ? owners->site->device : owners->context ? owners->context->device : 0;
 }
 
-static struct owners owners_of(const struct vg_ledger *ledger, const struct vg_slot *slot)
+struct vg_owners vg_ledger_owners(const struct vg_ledger *ledger, const struct vg_slot *slot)
 {
-    struct owners owners = {.site = site_at(ledger, slot->site),
-                            .context = context_at(ledger, slot->context)};
+    struct vg_owners owners = {.site = site_at(ledger, slot->site),
+                               .context = context_at(ledger, slot->context)};
     owners.device = device_at(ledger, device_of(&owners));
     return owners;
 }
@@ -182,13 +184,12 @@ static void count_in_device(struct vg_device *device, const struct vg_slot *slot
     }
 }
 
-enum change { LIVE, ENDED };
-
 /* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes away. */
-static void count_live(const struct owners *owners, const struct vg_slot *slot, enum change change)
+void vg_ledger_count_live(const struct vg_owners *owners, const struct vg_slot *slot,
+                          enum vg_change change)
 {
-    uint64_t bytes = change == LIVE ? slot->bytes : 0 - slot->bytes;
-    uint64_t one = change == LIVE ? 1 : UINT64_MAX;
+    uint64_t bytes = change == VG_LIVE ? slot->bytes : 0 - slot->bytes;
+    uint64_t one = change == VG_LIVE ? 1 : UINT64_MAX;
     struct vg_site *site = owners->site;
     if (site) {
         if (owners->device) {
@@ -210,28 +211,31 @@ static void count_live(const struct owners *owners, const struct vg_slot *slot, 
 }
 
 /* How often something was allocated or freed; `one` is UINT64_MAX where a free is taken back. */
-static void count_calls(const struct owners *owners, const struct vg_slot *slot, enum change change,
-                        uint64_t one, uint64_t time_ns)
+static void count_calls(const struct vg_owners *owners, const struct vg_slot *slot,
+                        enum vg_change change, uint64_t one, uint64_t time_ns)
 {
     struct vg_site *site = owners->site;
     struct vg_device *device = owners->device;
     if (site) {
-        *(change == LIVE ? &site->alloc_count : &site->free_count) += one;
-        site->first_ns = site->first_ns ? site->first_ns : time_ns;
+        *(change == VG_LIVE ? &site->alloc_count : &site->free_count) += one;
+        if (site->alloc_count + site->free_count == 1) {
+            site->first_ns = time_ns;
+        }
         site->last_ns = time_ns;
     }
     if (device && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
-        *(change == LIVE ? &device->alloc_count : &device->free_count) += one;
+        *(change == VG_LIVE ? &device->alloc_count : &device->free_count) += one;
     }
 }
 
 /* --- the operations ----------------------------------------------------------------------------- */
 
-static bool list(struct vg_ledger *ledger, const struct owners *owners,
-                 const struct vg_slot *wanted)
+/* Index + 1 of its slot; 0: no room. */
+static uint64_t list(struct vg_ledger *ledger, const struct vg_owners *owners,
+                     const struct vg_slot *wanted)
 {
     uint64_t slot = take_slot(ledger);
-    if (slot && !index_slot(ledger, vg_kind_layer(wanted->kind), wanted->addr, slot)) {
+    if (slot && !vg_ledger_index(ledger, vg_kind_space(wanted->kind), wanted->addr, slot)) {
         give_slot(ledger, slot);
         slot = 0;
     }
@@ -240,7 +244,7 @@ static bool list(struct vg_ledger *ledger, const struct owners *owners,
         header->saturated |= VG_SAT_SLOTS;
         header->unlisted_count++;
         header->unlisted_bytes += wanted->bytes;
-        return false;
+        return 0;
     }
     struct vg_slot *at = slot_at(ledger, slot);
     struct vg_slot quiet = *wanted;
@@ -249,29 +253,41 @@ static bool list(struct vg_ledger *ledger, const struct owners *owners,
     in_order();
     at->kind = wanted->kind;
     in_order();
-    count_live(owners, wanted, LIVE);
-    return true;
+    vg_ledger_count_live(owners, wanted, VG_LIVE);
+    return slot;
 }
 
-/* Takes what `node` stands for out, wherever it counts. */
-static struct vg_slot end(struct vg_ledger *ledger, struct vg_live_node *node, uint64_t time_ns)
+struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
 {
-    struct vg_slot was = *slot_at(ledger, node->slot);
-    struct owners owners = owners_of(ledger, &was);
-    give_slot(ledger, node->slot);
+    struct vg_slot was = *slot_at(ledger, slot);
+    struct vg_owners owners = vg_ledger_owners(ledger, &was);
+    enum vg_space space = vg_kind_space(was.kind);
+    give_slot(ledger, slot);
     in_order();
-    unindex(ledger, vg_kind_layer(was.kind), node);
-    count_live(&owners, &was, ENDED);
-    count_calls(&owners, &was, ENDED, 1, time_ns);
+    if (space == VG_SPACE_VMM && !vg_references_handles(was.references)) {
+        ledger->nameless_count--;
+    } else {
+        vg_ledger_unindex(ledger, space, was.addr);
+    }
+    vg_ledger_count_live(&owners, &was, VG_ENDED);
+    count_calls(&owners, &was, VG_ENDED, 1, time_ns);
     return was;
+}
+
+/* Not the context's own: memory of cuMemCreate and what shows it outlive the context that was current. */
+static bool is_context_bound(uint8_t kind)
+{
+    return vg_kind_space(kind) != VG_SPACE_VMM && kind != VG_KIND_MAPPING &&
+           kind != VG_KIND_MEMPOOL;
 }
 
 /* false: where it would be listed says another device than the event. */
 static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out,
-                      struct owners *owners_out)
+                      struct vg_owners *owners_out)
 {
     uint32_t device = vg_ledger_device(ledger, event->device);
-    uint32_t context = vg_ledger_context_of(ledger, event, device);
+    uint32_t context =
+        is_context_bound(event->kind) ? vg_ledger_context_of(ledger, event, device) : 0;
     if (!device && context) {
         device = context_at(ledger, context)->device;
     }
@@ -290,19 +306,22 @@ static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct v
                                  .context = (uint16_t)context,
                                  .kind = event->kind,
                                  .flags = event->flags};
-    *owners_out = owners_of(ledger, slot_out);
+    if (vg_kind_space(event->kind) == VG_SPACE_VMM) {
+        slot_out->references = vg_references(1, 0);
+    }
+    *owners_out = vg_ledger_owners(ledger, slot_out);
     return device_of(owners_out) == device;
 }
 
-static enum vg_status apply_alloc(struct vg_ledger *ledger, struct vg_event *event)
+enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event)
 {
     struct vg_header *header = ledger->record->header;
     enum vg_status status = VG_OK;
     struct vg_slot slot;
-    struct owners owners;
-    struct vg_live_node *old = find_live(ledger, vg_kind_layer(event->kind), event->addr);
+    struct vg_owners owners;
+    uint64_t old = vg_ledger_lookup(ledger, vg_kind_space(event->kind), event->addr);
     if (old) {
-        end(ledger, old, event->time_ns);
+        vg_ledger_end(ledger, old, event->time_ns);
         header->duplicate_count++;
         status = VG_DUPLICATE;
     }
@@ -311,31 +330,37 @@ static enum vg_status apply_alloc(struct vg_ledger *ledger, struct vg_event *eve
         header->unlisted_bytes += event->bytes;
         return VG_FULL;
     }
-    if (!list(ledger, &owners, &slot)) {
+    event->slot = list(ledger, &owners, &slot);
+    if (!event->slot) {
         return VG_FULL;
     }
-    count_calls(&owners, &slot, LIVE, 1, event->time_ns);
+    count_calls(&owners, &slot, VG_LIVE, 1, event->time_ns);
     return status;
 }
 
-static enum vg_layer layer_of(const struct vg_event *event)
+static enum vg_space space_of(const struct vg_event *event)
 {
-    if (event->kind != VG_KIND_NONE) {
-        return vg_kind_layer(event->kind);
+    if (event->kind == VG_KIND_NONE && event->layer == VG_LAYER_TORCH) {
+        return VG_SPACE_BLOCK;
     }
-    return event->layer < VG_LAYER_COUNT ? event->layer : VG_LAYER_DRIVER;
+    return vg_kind_space(event->kind);
 }
 
 static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *event)
 {
-    struct vg_live_node *node = find_live(ledger, layer_of(event), event->addr);
-    if (!node) {
-        if (layer_of(event) == VG_LAYER_DRIVER) {
-            ledger->record->header->unknown_free_count++;
+    enum vg_space space = space_of(event);
+    uint64_t slot = vg_ledger_lookup(ledger, space, event->addr);
+    if (!slot) {
+        if (space == VG_SPACE_ADDRESS || vg_kind_layer(event->kind) == VG_LAYER_DRIVER) {
+            ledger->record->header->unknown_free_count += space != VG_SPACE_BLOCK;
         }
         return VG_NOT_FOUND;
     }
-    event->saved = end(ledger, node, event->time_ns);
+    if (space == VG_SPACE_VMM) {
+        return vg_ledger_release(ledger, event, slot);
+    }
+    event->slot = slot;
+    event->saved = vg_ledger_end(ledger, slot, event->time_ns);
     event->site = event->saved.site;
     return VG_OK;
 }
@@ -347,15 +372,18 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     if (saved->kind == VG_KIND_NONE || saved->kind >= VG_KIND_COUNT) {
         return VG_NOT_FOUND;
     }
-    if (find_live(ledger, vg_kind_layer(saved->kind), saved->addr)) {
+    if (vg_kind_space(saved->kind) == VG_SPACE_VMM && vg_ledger_unrelease(ledger, event) == VG_OK) {
+        return VG_OK;
+    }
+    if (vg_ledger_lookup(ledger, vg_kind_space(saved->kind), saved->addr)) {
         return VG_DUPLICATE;
     }
-    struct owners owners = owners_of(ledger, saved);
+    struct vg_owners owners = vg_ledger_owners(ledger, saved);
     if (!list(ledger, &owners, saved)) {
         return VG_FULL;
     }
     event->site = saved->site;
-    count_calls(&owners, saved, ENDED, UINT64_MAX, event->time_ns);
+    count_calls(&owners, saved, VG_ENDED, UINT64_MAX, event->time_ns);
     return VG_OK;
 }
 
@@ -381,8 +409,7 @@ static enum vg_status apply_context_end(struct vg_ledger *ledger, const struct v
     for (uint64_t slot = 1; slot <= count; slot++) {
         const struct vg_slot *at = slot_at(ledger, slot);
         if (at->kind != VG_KIND_NONE && at->context == context) {
-            struct vg_live_node *node = find_live(ledger, vg_kind_layer(at->kind), at->addr);
-            end(ledger, node, event->time_ns);
+            vg_ledger_end(ledger, slot, event->time_ns);
         }
     }
     context_at(ledger, context)->live = 0;
@@ -394,7 +421,7 @@ static enum vg_status apply(struct vg_ledger *ledger, struct vg_event *event)
 {
     switch ((enum vg_op)event->op) {
     case VG_OP_ALLOC:
-        return apply_alloc(ledger, event);
+        return vg_ledger_alloc(ledger, event);
     case VG_OP_FREE:
         return apply_free(ledger, event);
     case VG_OP_RESTORE:
@@ -404,6 +431,12 @@ static enum vg_status apply(struct vg_ledger *ledger, struct vg_event *event)
     case VG_OP_CTX_DESTROY:
     case VG_OP_CTX_RESET:
         return apply_context_end(ledger, event);
+    case VG_OP_RETAIN:
+        return vg_ledger_retain(ledger, event);
+    case VG_OP_MAP:
+        return vg_ledger_map(ledger, event);
+    case VG_OP_UNMAP:
+        return vg_ledger_unmap(ledger, event);
     case VG_OP_NONE:
     case VG_OP_COUNT:
         break;
@@ -417,6 +450,7 @@ enum vg_status vg_ledger_apply(struct vg_ledger *ledger, struct vg_event *event)
     event->site = 0;
     if (event->op != VG_OP_RESTORE) {
         event->saved = (struct vg_slot){0};
+        event->slot = 0;
     }
     if (event->kind >= VG_KIND_COUNT || event->op >= VG_OP_COUNT ||
         (event->op == VG_OP_ALLOC && event->kind == VG_KIND_NONE)) {

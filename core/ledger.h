@@ -22,8 +22,8 @@ struct vg_ledger {
     struct vg_arena arena;
     struct vg_stacks stacks;
     struct vg_lock lock;
-    struct vg_live_node *live
-        [VG_LAYER_COUNT]; /* uthash: address -> slot; one per layer, since a block and its segment may start at one address */
+    struct vg_live_node *live[VG_SPACE_COUNT]; /* uthash: address or handle -> slot */
+    uint64_t nameless_count; /* memory of cuMemCreate that only mappings hold: live, in no index */
     struct vg_live_node *spare_nodes;
     struct vg_site_node *sites; /* uthash: (stack, api, kind, device) -> site */
     uint32_t last_context;      /* index + 1 of the context found last */
@@ -36,6 +36,10 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
 /* One event. Fills event->site, and event->saved at a FREE.
  *   ALLOC        VG_OK · VG_FULL (not listed: unlisted_count) · VG_DUPLICATE (the old one is ended first, counted in duplicate_count)
  *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver only)
+ *                Space VMM: one reference by handle less; the memory ends with the last reference
+ *   RETAIN       addr: a mapped address; handle: one more handle of its memory. VG_NOT_FOUND
+ *   MAP          addr, bytes: a range that from now on shows the memory of `handle` (a reference). VG_OK also where the handle is unknown
+ *   UNMAP        every mapping that starts in addr ... addr + bytes ends, with its reference
  *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count). No allocation: alloc_count stays, and a
  *                peak rises only where other allocations came in between
  *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack); again with the same id: VG_DUPLICATE, nothing changes
@@ -54,7 +58,7 @@ uint64_t vg_ledger_primary(const struct vg_ledger *ledger, int32_t ordinal);
 uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind,
                         int32_t device);
 /* The live slot that starts at addr, or NULL. */
-const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_layer layer,
+const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_space space,
                                      uint64_t addr);
 uint64_t vg_ledger_live_count(const struct vg_ledger *ledger); /* listed allocations and blocks */
 /* Invariants, over record and indexes. One line in why_out where one is broken. */

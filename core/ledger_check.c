@@ -6,6 +6,11 @@
 #include "core/ledger.h"
 #include "core/view_sums.h"
 
+static bool is_nameless(const struct vg_slot *slot)
+{
+    return vg_kind_space(slot->kind) == VG_SPACE_VMM && !vg_references_handles(slot->references);
+}
+
 static bool check_slots(const struct vg_ledger *ledger, uint64_t *free_out, char *why_out,
                         size_t why_size)
 {
@@ -15,7 +20,8 @@ static bool check_slots(const struct vg_ledger *ledger, uint64_t *free_out, char
         const struct vg_slot *slot = vg_record_at(ledger->record, VG_SEC_SLOTS, i);
         if (slot->kind == VG_KIND_NONE) {
             ++*free_out;
-        } else if (vg_ledger_find(ledger, vg_kind_layer(slot->kind), slot->addr) != slot) {
+        } else if (!is_nameless(slot) &&
+                   vg_ledger_find(ledger, vg_kind_space(slot->kind), slot->addr) != slot) {
             snprintf(why_out, why_size, "slot %llu is live and not in the index",
                      (unsigned long long)i);
             return false;

@@ -1,4 +1,4 @@
-/* ledger_parts.h -- what ledger.c and ledger_owners.c share. Nobody else includes it.
+/* ledger_parts.h -- what ledger.c, ledger_owners.c and ledger_vmm.c share. Nobody else includes it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef VG_LEDGER_PARTS_H
@@ -27,7 +27,33 @@ static inline struct vg_slot *slot_at(const struct vg_ledger *ledger, uint64_t s
     return slot ? vg_record_at(ledger->record, VG_SEC_SLOTS, slot - 1) : NULL;
 }
 
-/* All return index + 1; 0: no room. */
+/* What a slot counts in; each may be NULL. */
+struct vg_owners {
+    struct vg_site *site;
+    struct vg_context *context;
+    struct vg_device *device;
+};
+enum vg_change { VG_LIVE, VG_ENDED };
+
+/* ledger.c: the index. Index + 1 of the slot with this number; 0 none. */
+uint64_t vg_ledger_lookup(const struct vg_ledger *ledger, enum vg_space space, uint64_t addr);
+bool vg_ledger_index(struct vg_ledger *ledger, enum vg_space space, uint64_t addr, uint64_t slot);
+void vg_ledger_unindex(struct vg_ledger *ledger, enum vg_space space, uint64_t addr);
+struct vg_owners vg_ledger_owners(const struct vg_ledger *ledger, const struct vg_slot *slot);
+void vg_ledger_count_live(const struct vg_owners *owners, const struct vg_slot *slot,
+                          enum vg_change change);
+/* Takes a slot out, wherever it counts. */
+struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns);
+enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event);
+
+/* ledger_vmm.c: memory that is held by handles and mappings. */
+enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot);
+enum vg_status vg_ledger_unrelease(struct vg_ledger *ledger, const struct vg_event *event);
+enum vg_status vg_ledger_retain(struct vg_ledger *ledger, const struct vg_event *event);
+enum vg_status vg_ledger_map(struct vg_ledger *ledger, struct vg_event *event);
+enum vg_status vg_ledger_unmap(struct vg_ledger *ledger, const struct vg_event *event);
+
+/* ledger_owners.c. All return index + 1; 0: no room. */
 uint32_t vg_ledger_make_context(struct vg_ledger *ledger, const struct vg_event *event,
                                 uint32_t device);
 /* The context of an allocation: one that nobody saw being created begins with its first allocation. */

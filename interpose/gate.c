@@ -219,7 +219,7 @@ static bool was_listed(struct vg_guard *guard, uint64_t addr)
 {
     bool listed = false;
     if (vg_guard_lock(guard)) {
-        listed = vg_ledger_find(&guard->ledger, VG_LAYER_DRIVER, addr) != NULL;
+        listed = vg_ledger_find(&guard->ledger, VG_SPACE_ADDRESS, addr) != NULL;
         vg_guard_unlock(guard);
     }
     return listed;

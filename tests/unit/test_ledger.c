@@ -58,7 +58,14 @@ static const struct {
     {VG_KIND_EXTERNAL, "external", VG_LAYER_DRIVER, false},
     {VG_KIND_IMPORTED, "imported", VG_LAYER_DRIVER, false},
     {VG_KIND_BLOCK, "block", VG_LAYER_TORCH, false},
+    {VG_KIND_VMM_HOST, "vmm_host", VG_LAYER_DRIVER, false},
+    {VG_KIND_MAPPING, "mapping", VG_LAYER_OBJECT, false},
+    {VG_KIND_STREAM, "stream", VG_LAYER_OBJECT, false},
+    {VG_KIND_EVENT, "event", VG_LAYER_OBJECT, false},
+    {VG_KIND_MODULE, "module", VG_LAYER_OBJECT, false},
+    {VG_KIND_MEMPOOL, "mempool", VG_LAYER_OBJECT, false},
 };
+enum { DRIVER_KINDS = 13, UNBOUND_DRIVER_KINDS = 3 /* those of cuMemCreate */ };
 _Static_assert(sizeof expected / sizeof *expected == VG_KIND_COUNT - 1, "a kind has no case here");
 
 static void test_every_kind_counts_where_its_row_says(void **state)
@@ -68,19 +75,21 @@ static void test_every_kind_counts_where_its_row_says(void **state)
         enum vg_kind kind = expected[i].kind;
         const struct vg_device *device = unit_device(unit, 0);
         uint64_t tracked = device ? device->tracked_bytes : 0;
+        uint64_t blocks = device ? device->block_bytes : 0;
         assert_string_equal(vg_kind_key(kind), expected[i].key);
         assert_int_equal(unit_alloc(unit, kind, A + i * 4096, 100 + i, 0), VG_OK);
         device = unit_device(unit, 0);
         assert_int_equal(device->kind_bytes[kind], 100 + i);
         assert_int_equal(device->kind_count[kind], 1);
         assert_int_equal(device->tracked_bytes, tracked + (expected[i].occupies ? 100 + i : 0));
-        assert_int_equal(device->block_bytes, expected[i].layer == VG_LAYER_TORCH ? 100 + i : 0);
+        assert_int_equal(device->block_bytes,
+                         blocks + (expected[i].layer == VG_LAYER_TORCH ? 100 + i : 0));
         unit_check_ledger(unit);
     }
-    /* Blocks are no allocations of the driver. */
-    assert_int_equal(unit_device(unit, 0)->alloc_count, VG_KIND_COUNT - 2);
+    /* Blocks and objects are no allocations of the driver. */
+    assert_int_equal(unit_device(unit, 0)->alloc_count, DRIVER_KINDS);
     const struct vg_context *context = vg_record_at(&unit->record, VG_SEC_CONTEXTS, 0);
-    assert_int_equal(context->live_count, VG_KIND_COUNT - 2);
+    assert_int_equal(context->live_count, DRIVER_KINDS - UNBOUND_DRIVER_KINDS);
 }
 
 static void test_a_block_and_its_segment_start_at_one_address(void **state)
@@ -88,8 +97,8 @@ static void test_a_block_and_its_segment_start_at_one_address(void **state)
     struct unit *unit = *state;
     unit_alloc(unit, VG_KIND_DEVICE, A, 2 * MIB, 0);
     assert_int_equal(unit_alloc(unit, VG_KIND_BLOCK, A, 512, 0), VG_OK);
-    assert_int_equal(vg_ledger_find(&unit->ledger, VG_LAYER_DRIVER, A)->bytes, 2 * MIB);
-    assert_int_equal(vg_ledger_find(&unit->ledger, VG_LAYER_TORCH, A)->bytes, 512);
+    assert_int_equal(vg_ledger_find(&unit->ledger, VG_SPACE_ADDRESS, A)->bytes, 2 * MIB);
+    assert_int_equal(vg_ledger_find(&unit->ledger, VG_SPACE_BLOCK, A)->bytes, 512);
     assert_int_equal(unit_free(unit, VG_LAYER_TORCH, A, NULL), VG_OK);
     assert_int_equal(unit_device(unit, 0)->tracked_bytes, 2 * MIB);
     assert_int_equal(unit_device(unit, 0)->block_bytes, 0);
@@ -116,10 +125,10 @@ static void test_a_refused_free_is_put_back(void **state)
     uint32_t stack = unit_stack(unit, 1);
     unit_alloc(unit, VG_KIND_DEVICE, A, 10, stack);
     assert_int_equal(unit_free(unit, VG_LAYER_DRIVER, A, &event), VG_OK);
-    assert_null(vg_ledger_find(&unit->ledger, VG_LAYER_DRIVER, A));
+    assert_null(vg_ledger_find(&unit->ledger, VG_SPACE_ADDRESS, A));
     event.op = VG_OP_RESTORE;
     assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
-    const struct vg_slot *slot = vg_ledger_find(&unit->ledger, VG_LAYER_DRIVER, A);
+    const struct vg_slot *slot = vg_ledger_find(&unit->ledger, VG_SPACE_ADDRESS, A);
     assert_non_null(slot);
     assert_int_equal(slot->bytes, 10);
     assert_int_equal(slot->site, event.site);

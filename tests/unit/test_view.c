@@ -234,7 +234,7 @@ static void *write_on(void *unused)
     while (!writer.stop) {
         for (int i = 0; i < 20; i++) {
             uint64_t addr = 4096 * (1 + unit_random(&random) % 4000);
-            if (vg_ledger_find(&writer.unit->ledger, VG_LAYER_DRIVER, addr)) {
+            if (vg_ledger_find(&writer.unit->ledger, VG_SPACE_ADDRESS, addr)) {
                 unit_free(writer.unit, VG_LAYER_DRIVER, addr, NULL);
             } else {
                 unit_alloc(writer.unit, VG_KIND_DEVICE, addr, 1 + addr % 999,
