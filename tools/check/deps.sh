@@ -38,6 +38,7 @@ probe_demo() {
     header_or uthash.h uthash-dev
     header_or libelf.h libelf-dev
     header_or elfutils/libdw.h libdw-dev
+    header_or json-c/json.h libjson-c-dev
     library_or 'libunwind.so.8' libunwind8
     command_or python3 python3
     venv_or python3-venv
