@@ -307,7 +307,8 @@ void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int
     snprintf(path, sizeof path, "%s.%s.vgr", guard->stem, name);
     int fd = memory >= 0 ? save(memory, path, &why) : -1;
     if (memory >= 0 && fd < 0) {
-        bool told = guard->told_stuck && guard->record.stuck_error == why;
+        bool told =
+            !guard->record_path[0] || (guard->told_stuck && guard->record.stuck_error == why);
         vg_guard_log(guard, told ? VG_LOG_INFO : VG_LOG_WARN,
                      "%s cannot be written (%s): the report is made from memory", path,
                      strerror(why));
