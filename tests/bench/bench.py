@@ -2,7 +2,7 @@
 # bench.py -- the budget: one row `name  value  bar  ok|short`, every value a ratio or a size taken within this run.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compared runs are interleaved and the medians compared, so that a busy machine hurts both sides. Missing a bar does not end this with an error;
+# Compared runs are interleaved and the medians compared, and loops are timed in CPU time, so that a busy machine hurts both sides. Missing a bar does not end this with an error;
 # a measurement that could not be made does.
 import glob
 import json
@@ -138,7 +138,7 @@ def bench_step(folder):
                       ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1", "libvgsim_math.so"))
     command = [PYTHON, os.path.join(TOP, "tests/bench/step.py"), "6", "40"]
     off, on = [], []
-    for _ in range(5):
+    for _ in range(6):
         off += output(command, clean_environment(LD_PRELOAD=device, VGSIM_MEMORY="24GiB")).split()
         with tempfile.TemporaryDirectory(dir=folder) as own:
             environment = guarded(own)

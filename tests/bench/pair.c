@@ -1,4 +1,4 @@
-/* pair.c -- pair cuda|malloc PAIRS DEPTH: nanoseconds of one allocation and its free, made DEPTH calls below main.
+/* pair.c -- pair cuda|malloc PAIRS DEPTH: CPU nanoseconds of one allocation and its free, made DEPTH calls below main.
  * SPDX-License-Identifier: Apache-2.0
  *
  * One program for the guard and for heaptrack, so that both see the same stack. It prints one number.
@@ -16,7 +16,7 @@ static void *volatile sink;
 static double now_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
