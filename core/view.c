@@ -178,11 +178,43 @@ static enum vg_status check_header(const struct vg_header *header, uint64_t byte
     return VG_OK;
 }
 
-static enum vg_status check_section(const struct vg_header *header, enum vg_section_id id,
-                                    uint64_t *room_io, char *why_out, size_t why_size)
+/* The pages of the file that belong to something, one bit each. */
+static bool take_pages(uint64_t *taken, uint64_t first, uint64_t n)
+{
+    for (uint64_t page = first; page < first + n; page++) {
+        uint64_t bit = UINT64_C(1) << page % 64;
+        if (taken[page / 64] & bit) {
+            return false;
+        }
+        taken[page / 64] |= bit;
+    }
+    return true;
+}
+
+/* No chunk lies over another or over the header: what is written to one element (by the repair) changes no other, and every walk is bounded by the
+ * size of the file. */
+static enum vg_status check_chunk(const struct vg_header *header, enum vg_section_id id, uint32_t k,
+                                  uint64_t *taken, char *why_out, size_t why_size)
 {
     const struct vg_section *section = &header->section[id];
     uint64_t used = atomic_load_explicit(&header->file_bytes, memory_order_relaxed);
+    uint64_t from = (uint64_t)section->page[k] * VG_PAGE;
+    uint64_t bytes = vg_chunk_bytes(section->elem_bytes, section->base_count, k);
+    if (from < HEADER_PAGES_BYTES || from > used || bytes > used - from) {
+        return DAMAGED(why_out, why_size, "damaged: chunk %u of section %s is outside the file", k,
+                       section_names[id]);
+    }
+    if (!take_pages(taken, section->page[k], bytes / VG_PAGE)) {
+        return DAMAGED(why_out, why_size, "damaged: chunk %u of section %s lies over another", k,
+                       section_names[id]);
+    }
+    return VG_OK;
+}
+
+static enum vg_status check_section(const struct vg_header *header, enum vg_section_id id,
+                                    uint64_t *taken, char *why_out, size_t why_size)
+{
+    const struct vg_section *section = &header->section[id];
     uint64_t count = atomic_load_explicit(&section->count, memory_order_relaxed);
     uint32_t base = section->base_count;
     if (section->elem_bytes != elem_bytes[id] || base == 0 || (base & (base - 1)) ||
@@ -190,14 +222,10 @@ static enum vg_status check_section(const struct vg_header *header, enum vg_sect
         return DAMAGED(why_out, why_size, "damaged: table of section %s", section_names[id]);
     }
     for (uint32_t k = 0; k < section->chunk_count; k++) {
-        uint64_t from = (uint64_t)section->page[k] * VG_PAGE;
-        uint64_t bytes = vg_chunk_bytes(section->elem_bytes, base, k);
-        /* Chunks do not overlap, so all of them fit into the file: that bounds every walk by the size of the file. */
-        if (from < HEADER_PAGES_BYTES || from > used || bytes > used - from || bytes > *room_io) {
-            return DAMAGED(why_out, why_size, "damaged: chunk %u of section %s is outside the file",
-                           k, section_names[id]);
+        enum vg_status status = check_chunk(header, id, k, taken, why_out, why_size);
+        if (status != VG_OK) {
+            return status;
         }
-        *room_io -= bytes;
     }
     if (count > vg_chunk_first(base, section->chunk_count)) {
         return DAMAGED(why_out, why_size,
@@ -215,11 +243,16 @@ static enum vg_status check_structure(const struct vg_header *header, uint64_t b
     if (status != VG_OK) {
         return status;
     }
-    uint64_t room =
-        atomic_load_explicit(&header->file_bytes, memory_order_relaxed) - HEADER_PAGES_BYTES;
-    for (int id = 0; id < VG_SEC_COUNT && status == VG_OK; id++) {
-        status = check_section(header, id, &room, why_out, why_size);
+    uint64_t used = atomic_load_explicit(&header->file_bytes, memory_order_relaxed);
+    uint64_t *taken = calloc(used / VG_PAGE / 64 + 1, sizeof *taken);
+    if (!taken) {
+        snprintf(why_out, why_size, "no memory to read the record");
+        return VG_IO;
     }
+    for (int id = 0; id < VG_SEC_COUNT && status == VG_OK; id++) {
+        status = check_section(header, id, taken, why_out, why_size);
+    }
+    free(taken);
     return status;
 }
 
@@ -376,9 +409,10 @@ static enum copy copy_once(struct vg_view *view, int fd, char *why_out, size_t w
         return FAILED;
     }
     uint64_t size = (size_t)got < sizeof *first ? (uint64_t)got : file_size(fd);
-    if (check_structure(&first->header, size, why_out, why_size) != VG_OK) {
+    enum vg_status status = check_structure(&first->header, size, why_out, why_size);
+    if (status != VG_OK) {
         free(first);
-        return NOT_SOUND;
+        return status == VG_IO ? FAILED : NOT_SOUND;
     }
     size_t used = (size_t)atomic_load_explicit(&first->header.file_bytes, memory_order_relaxed);
     uint8_t *base = realloc(view->base, used);

@@ -105,7 +105,7 @@ static void fill(struct vg_ledger *ledger)
     }
 }
 
-/* A record as it is written, every third one in the middle of an event. */
+/* A record as it is written; some in the middle of an event, some with one section's chunk moved over another's. */
 size_t vg_fuzz_seed(uint64_t number, uint8_t *out, size_t max)
 {
     static uint8_t *good;
@@ -129,8 +129,14 @@ size_t vg_fuzz_seed(uint64_t number, uint8_t *out, size_t max)
         return 0;
     }
     memcpy(out, good, size);
+    struct vg_header *header = (void *)out;
     if (number % 3 == 0) {
-        ((struct vg_header *)(void *)out)->intent = 0x80;
+        header->intent = 0x80;
+    }
+    if (number % 5 == 0) {
+        struct vg_section *moved = &header->section[number / 5 % VG_SEC_COUNT];
+        const struct vg_section *over = &header->section[number / 5 / VG_SEC_COUNT % VG_SEC_COUNT];
+        moved->page[0] = over->page[0] + (uint32_t)(number % 2);
     }
     return size;
 }

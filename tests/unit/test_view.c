@@ -122,10 +122,31 @@ static void test_damaged_tables_are_refused(void **state)
     expect_refused(unit, "damaged: table of section slots");
     slots->elem_bytes = sizeof(struct vg_slot);
     slots->chunk_count = 100;
-    for (int k = 1; k < 100; k++) {
-        slots->page[k] = 10; /* one over the other: a walk without end in a small file */
+    for (int k = 1; k < 100; k++) { /* a walk without end in a small file */
+        slots->page[k] = section_of(unit, VG_SEC_FRAMES)->page[0];
     }
-    expect_refused(unit, "damaged: chunk 1 of section slots is outside the file");
+    expect_refused(unit, "damaged: chunk 1 of section slots lies over another");
+}
+
+/* What the repair writes to a site must not change a slot that was found sound. */
+static void test_chunks_that_lie_over_each_other_are_refused(void **state)
+{
+    struct unit *unit = *state;
+    struct vg_section *slots = section_of(unit, VG_SEC_SLOTS);
+    struct vg_section *sites = section_of(unit, VG_SEC_SITES);
+    uint32_t page = slots->page[0];
+    vg_record_begin(&unit->record, vg_intent(1, VG_OP_FREE));
+    slots->page[0] = sites->page[0];
+    expect_refused(unit, "damaged: chunk 0 of section slots lies over another");
+    slots->page[0] = sites->page[0] + 1; /* in part */
+    expect_refused(unit, "damaged: chunk 0 of section slots lies over another");
+    slots->page[0] = (uint32_t)((sizeof(struct vg_header) - 1) / VG_PAGE);
+    expect_refused(unit, "damaged: chunk 0 of section slots is outside the file");
+    slots->page[0] = page;
+    vg_record_end(&unit->record);
+    sites->chunk_count = 2;
+    sites->page[1] = sites->page[0];
+    expect_refused(unit, "damaged: chunk 1 of section sites lies over another");
 }
 
 static void test_damaged_elements_are_refused(void **state)
@@ -297,6 +318,7 @@ int main(void)
         TEST(test_a_truncated_file_is_said_to_be_one),
         TEST(test_what_is_no_file_is_refused),
         TEST(test_damaged_tables_are_refused),
+        TEST(test_chunks_that_lie_over_each_other_are_refused),
         TEST(test_damaged_elements_are_refused),
         TEST(test_bad_strings_are_empty),
         TEST(test_counters_that_do_not_add_up_are_found),
