@@ -251,7 +251,10 @@ static void *allocate(void *seed)
     unsigned random = (unsigned)(uintptr_t)seed;
     CUdeviceptr block[HELD] = {0};
     size_t size[HELD];
-    NEED(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    if (context)
+        NEED(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    else
+        use_device();
     for (int i = 0; i < ROUNDS; i++) {
         int at = rand_r(&random) % HELD;
         if (block[at]) {
@@ -270,8 +273,9 @@ static void *allocate(void *seed)
 static int sixteen(int argc, char **argv)
 {
     pthread_t thread[THREADS];
-    (void)argc, (void)argv;
-    begin();
+    NEED(argc == 3);
+    if (strcmp(argv[2], "warm") == 0)
+        begin(); /* else each thread begins, and all at the same time */
     for (uintptr_t i = 0; i < THREADS; i++)
         NEED(pthread_create(&thread[i], NULL, allocate, (void *)(i + 1)) == 0);
     for (int i = 0; i < THREADS; i++)

@@ -91,9 +91,10 @@ def test_cancelled_thread_holds_nobody_up(scenario, tmp_path):
     assert_ended(run_case(tmp_path, scenario), tmp_path, 0)
 
 
-def test_sixteen_threads_end_with_the_books_equal(tmp_path):
+@pytest.mark.parametrize("begins", ["warm", "all-at-once"])
+def test_sixteen_threads_end_with_the_books_equal(begins, tmp_path):
     books = tmp_path / "books"
-    report = assert_ended(run_case(tmp_path, "sixteen", VGSIM_ACCOUNT=books), tmp_path, 0)
+    report = assert_ended(run_case(tmp_path, "sixteen", begins, VGSIM_ACCOUNT=books), tmp_path, 0)
     [mine] = guarded.account(books)
     # Releases leave the ledger before the call and acquisitions come after it: up to one block of each thread lies between the peaks.
     peak = report["devices"][0]["peak_bytes"]
