@@ -35,7 +35,7 @@ static cudaError_t primary_context(int device, CUcontext *context_out, unsigned 
     return error;
 }
 
-static cudaError_t check_device(int device)
+cudaError_t rt_check_device(int device)
 {
     int count = 0;
     cudaError_t error = RT_CALL(cuDeviceGetCount, (&count));
@@ -48,7 +48,7 @@ static cudaError_t check_device(int device)
 /* Makes the primary context of the thread's device current. */
 static cudaError_t use_primary(void)
 {
-    cudaError_t error = check_device(thread_device);
+    cudaError_t error = rt_check_device(thread_device);
     if (error == cudaSuccess)
         error = primary_context(thread_device, &thread_primary, &thread_resets);
     return error == cudaSuccess ? RT_CALL(cuCtxSetCurrent, (thread_primary)) : error;
@@ -72,7 +72,7 @@ cudaError_t cudaSetDevice(int device)
 {
     cudaError_t error = rt_enter_driver();
     if (error == cudaSuccess)
-        error = check_device(device);
+        error = rt_check_device(device);
     if (error != cudaSuccess)
         return rt_done(error);
     thread_device = device;
@@ -88,7 +88,7 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
     unsigned int resets;
     cudaError_t error = rt_enter_driver();
     if (error == cudaSuccess)
-        error = check_device(device);
+        error = rt_check_device(device);
     return rt_done(error == cudaSuccess ? primary_context(device, &context, &resets) : error);
 }
 
@@ -110,7 +110,7 @@ cudaError_t cudaDeviceReset(void)
     int device = 0;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess)
-        error = check_device(device);
+        error = rt_check_device(device);
     if (error != cudaSuccess)
         return rt_done(error);
     pthread_mutex_lock(&state.lock);
@@ -123,14 +123,44 @@ cudaError_t cudaDeviceReset(void)
     return rt_done(error);
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
+/* Makes the peer's primary context, where it is not there yet. */
+static cudaError_t peer_context(int device, CUcontext *context_out)
 {
-    CUcontext peer;
     unsigned int resets;
     cudaError_t error = rt_enter();
     if (error == cudaSuccess)
-        error = check_device(peerDevice);
-    if (error == cudaSuccess)
-        error = primary_context(peerDevice, &peer, &resets);
+        error = rt_check_device(device);
+    return error == cudaSuccess ? primary_context(device, context_out, &resets) : error;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
+{
+    CUcontext peer;
+    cudaError_t error = peer_context(peerDevice, &peer);
     return rt_done(error == cudaSuccess ? RT_CALL(cuCtxEnablePeerAccess, (peer, flags)) : error);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
+{
+    CUcontext peer;
+    cudaError_t error = peer_context(peerDevice, &peer);
+    return rt_done(error == cudaSuccess ? RT_CALL(cuCtxDisablePeerAccess, (peer)) : error);
+}
+
+/* Flags are the primary context's, whether it is there already or not. */
+cudaError_t cudaGetDeviceFlags(unsigned int *flags)
+{
+    int device = 0, active;
+    cudaError_t error = cudaGetDevice(&device);
+    return rt_done(error == cudaSuccess
+                       ? RT_CALL(cuDevicePrimaryCtxGetState, (device, flags, &active))
+                       : error);
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned int flags)
+{
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    return rt_done(error == cudaSuccess ? RT_CALL(cuDevicePrimaryCtxSetFlags, (device, flags))
+                                        : error);
 }

@@ -72,6 +72,25 @@ cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevi
     return rt_done(error);
 }
 
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int srcDevice,
+                                      int dstDevice)
+{
+    CUdevice from, to;
+    cudaError_t error = device_of(srcDevice, &from);
+    if (error == cudaSuccess)
+        error = device_of(dstDevice, &to);
+    if (error == cudaSuccess)
+        error = RT_CALL(cuDeviceGetP2PAttribute, (value, (CUdevice_P2PAttribute)attr, from, to));
+    return rt_done(error);
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
+{
+    cudaError_t error = rt_enter_driver();
+    return rt_done(error == cudaSuccess ? RT_CALL(cuDeviceGetByPCIBusId, (device, pciBusId))
+                                        : error);
+}
+
 #define INT_FIELD(field, attribute)                                                                \
     {                                                                                              \
         offsetof(struct cudaDeviceProp, field), sizeof(int), attribute                             \
@@ -138,6 +157,11 @@ static const struct property {
     INT_FIELD(memoryPoolSupportedHandleTypes, cudaDevAttrMemoryPoolSupportedHandleTypes),
     INT_FIELD(ipcEventSupported, cudaDevAttrIpcEventSupport),
     INT_FIELD(clusterLaunch, cudaDevAttrClusterLaunch),
+#if CUDART_VERSION < 13000
+    INT_FIELD(clockRate, cudaDevAttrClockRate),
+    INT_FIELD(memoryClockRate, cudaDevAttrMemoryClockRate),
+    INT_FIELD(computeMode, cudaDevAttrComputeMode),
+#endif
 };
 
 /* An attribute that the driver does not know leaves its field 0. */

@@ -30,6 +30,9 @@ struct row {
     {AT(name), #name, since, FLAGS_NONE},                                                          \
         {AT(name##_ptsz), #name, since_ps, FLAGS_PER_THREAD_STREAM},
 #define CALL_AS(field, name, since, params) {AT(field), #name, since, FLAGS_NONE},
+#define CALL_AS_PS(field, name, since, params)                                                     \
+    {AT(field), #name, since, FLAGS_NONE},                                                         \
+        {AT(field##_ptsz), #name, since, FLAGS_PER_THREAD_STREAM},
 static const struct row rows[] = {
 #include "driver.def"
 };

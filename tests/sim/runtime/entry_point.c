@@ -6,9 +6,9 @@
  */
 #include "runtime.h"
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
-                                             unsigned int cudaVersion, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *driverStatus)
+static cudaError_t find(const char *symbol, void **funcPtr, unsigned int cudaVersion,
+                        unsigned long long flags,
+                        enum cudaDriverEntryPointQueryResult *driverStatus)
 {
     if (!symbol || !funcPtr)
         return rt_done(cudaErrorInvalidValue);
@@ -26,8 +26,25 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
     return rt_done(error);
 }
 
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *driverStatus)
-{
-    return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
-}
+/* In a program with a per-thread default stream, no flags mean that stream's functions. */
+#define ENTRY_POINTS(suffix, default_flags)                                                        \
+    RT_EXPORT cudaError_t cudaGetDriverEntryPointByVersion##suffix(                                \
+        const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,    \
+        enum cudaDriverEntryPointQueryResult *driverStatus);                                       \
+    cudaError_t cudaGetDriverEntryPointByVersion##suffix(                                          \
+        const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,    \
+        enum cudaDriverEntryPointQueryResult *driverStatus)                                        \
+    {                                                                                              \
+        return find(symbol, funcPtr, cudaVersion, flags ? flags : default_flags, driverStatus);    \
+    }                                                                                              \
+    RT_EXPORT cudaError_t cudaGetDriverEntryPoint##suffix(                                         \
+        const char *symbol, void **funcPtr, unsigned long long flags,                              \
+        enum cudaDriverEntryPointQueryResult *driverStatus);                                       \
+    cudaError_t cudaGetDriverEntryPoint##suffix(                                                   \
+        const char *symbol, void **funcPtr, unsigned long long flags,                              \
+        enum cudaDriverEntryPointQueryResult *driverStatus)                                        \
+    {                                                                                              \
+        return find(symbol, funcPtr, CUDART_VERSION, flags ? flags : default_flags, driverStatus); \
+    }
+ENTRY_POINTS(, cudaEnableDefault)
+ENTRY_POINTS(_ptsz, cudaEnablePerThreadDefaultStream)

@@ -1,4 +1,4 @@
-/* launch.c -- what compilers call for device code, and launches: registered, accepted, never run.
+/* launch.c -- what compilers call for device code, and launches: registered, handed to the driver, never run.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      a CUDA library registers tens of thousands of kernels while it is loaded: nothing is kept of them, and
@@ -6,36 +6,35 @@
  */
 #include "runtime.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct uint3;
-#define EXPORT __attribute__((visibility("default")))
 
 /* The toolkit declares these in other headers, most of them for its compiler only. */
-EXPORT cudaError_t cudaProfilerStart(void);
-EXPORT cudaError_t cudaProfilerStop(void);
-EXPORT void **__cudaRegisterFatBinary(void *fatCubin);
-EXPORT void __cudaRegisterFatBinaryEnd(void **handle);
-EXPORT void __cudaUnregisterFatBinary(void **handle);
-EXPORT char __cudaInitModule(void **handle);
-EXPORT void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
-                                   const char *deviceName, int threadLimit, struct uint3 *tid,
-                                   struct uint3 *bid, dim3 *blockDim, dim3 *gridDim, int *wSize);
-EXPORT void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress,
-                              const char *deviceName, int ext, size_t size, int constant,
-                              int global);
-EXPORT void __cudaRegisterManagedVar(void **handle, void **hostVar, char *deviceAddress,
-                                     const char *deviceName, int ext, size_t size, int constant,
-                                     int global);
-EXPORT unsigned int __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
-                                                struct CUstream_st *stream);
-EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem,
-                                              void *stream);
-EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func);
-EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
-                                      size_t sharedMem, cudaStream_t stream);
-EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
-                                           void **args, size_t sharedMem, cudaStream_t stream);
+RT_EXPORT cudaError_t cudaProfilerStart(void);
+RT_EXPORT cudaError_t cudaProfilerStop(void);
+RT_EXPORT void **__cudaRegisterFatBinary(void *fatCubin);
+RT_EXPORT void __cudaRegisterFatBinaryEnd(void **handle);
+RT_EXPORT void __cudaUnregisterFatBinary(void **handle);
+RT_EXPORT char __cudaInitModule(void **handle);
+RT_EXPORT void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
+                                      const char *deviceName, int threadLimit, struct uint3 *tid,
+                                      struct uint3 *bid, dim3 *blockDim, dim3 *gridDim, int *wSize);
+RT_EXPORT void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress,
+                                 const char *deviceName, int ext, size_t size, int constant,
+                                 int global);
+RT_EXPORT void __cudaRegisterManagedVar(void **handle, void **hostVar, char *deviceAddress,
+                                        const char *deviceName, int ext, size_t size, int constant,
+                                        int global);
+RT_EXPORT void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar,
+                                     size_t size);
+RT_EXPORT unsigned int __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
+                                                   struct CUstream_st *stream);
+RT_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem,
+                                                 void *stream);
+RT_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func);
 
 void **__cudaRegisterFatBinary(void *fatCubin)
 {
@@ -83,6 +82,11 @@ void __cudaRegisterManagedVar(void **handle, void **hostVar, char *deviceAddress
     (void)ext, (void)size, (void)constant, (void)global;
 }
 
+void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar, size_t size)
+{
+    (void)handle, (void)deviceName, (void)hostVar, (void)size;
+}
+
 /* --- <<<grid, block, shared, stream>>> -------------------------------------------------------- */
 /* Arguments of a launch may launch themselves, hence a stack; deeper nesting than this is refused. */
 static _Thread_local struct {
@@ -123,49 +127,121 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
-static cudaError_t launch(const void *func, dim3 grid, dim3 block)
+/* A kernel's image is loaded when it is first launched, without a context; all kernels here share one. */
+static struct {
+    pthread_mutex_t lock;
+    CUkernel kernel;
+} image = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static cudaError_t load_image(CUkernel *kernel_out)
+{
+    static const char code[] = ".version 9.0 .target sm_90 .entry vgsim() { ret; }";
+    CUlibrary library;
+    cudaError_t error = cudaSuccess;
+    pthread_mutex_lock(&image.lock);
+    if (!image.kernel) {
+        error = RT_CALL(cuLibraryLoadData, (&library, code, NULL, NULL, 0, NULL, NULL, 0));
+        if (error == cudaSuccess)
+            error = RT_CALL(cuLibraryGetKernel, (&image.kernel, library, "vgsim"));
+    }
+    *kernel_out = image.kernel;
+    pthread_mutex_unlock(&image.lock);
+    return error;
+}
+
+static cudaError_t prepare(const void *func, dim3 grid, dim3 block, CUfunction *function_out)
 {
     if (!func)
-        return rt_done(cudaErrorInvalidDeviceFunction);
+        return cudaErrorInvalidDeviceFunction;
     size_t threads = (size_t)block.x * block.y * block.z;
     if (!threads || threads > 1024 || !grid.x || !grid.y || !grid.z)
-        return rt_done(cudaErrorInvalidConfiguration);
-    return rt_done(rt_enter());
+        return cudaErrorInvalidConfiguration;
+    CUkernel kernel;
+    cudaError_t error = rt_enter();
+    if (error == cudaSuccess)
+        error = load_image(&kernel);
+    if (error == cudaSuccess)
+        *function_out = (CUfunction)kernel; /* the driver takes either */
+    return error;
 }
 
-cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
-                             size_t sharedMem, cudaStream_t stream)
+static cudaError_t launch(bool ps, const void *func, dim3 grid, dim3 block, size_t shared,
+                          cudaStream_t stream)
 {
-    (void)args, (void)sharedMem, (void)stream;
-    return launch(func, gridDim, blockDim);
+    CUfunction function;
+    cudaError_t error = prepare(func, grid, block, &function);
+    if (error == cudaSuccess)
+        error = RT_CALL_PS(ps, cuLaunchKernel,
+                           (function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                            (unsigned int)shared, stream, NULL, NULL));
+    return rt_done(error);
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
-                               size_t sharedMem, cudaStream_t stream)
+static cudaError_t launch_cooperative(bool ps, const void *func, dim3 grid, dim3 block,
+                                      size_t shared, cudaStream_t stream)
 {
-    (void)args, (void)sharedMem, (void)stream;
-    return launch(kernel, gridDim, blockDim);
+    CUfunction function;
+    cudaError_t error = prepare(func, grid, block, &function);
+    if (error == cudaSuccess)
+        error = RT_CALL_PS(ps, cuLaunchCooperativeKernel,
+                           (function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                            (unsigned int)shared, stream, NULL));
+    return rt_done(error);
 }
 
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
-                                    size_t sharedMem, cudaStream_t stream)
+/* Attributes change nothing that is simulated, so they are not passed on. */
+static cudaError_t launch_with(bool ps, const cudaLaunchConfig_t *config, const void *func)
 {
-    (void)args, (void)sharedMem, (void)stream;
-    return launch(kernel, gridDim, blockDim);
+    CUfunction function;
+    if (!config)
+        return rt_done(cudaErrorInvalidValue);
+    cudaError_t error = prepare(func, config->gridDim, config->blockDim, &function);
+    dim3 grid = config->gridDim, block = config->blockDim;
+    CUlaunchConfig driver = {grid.x,
+                             grid.y,
+                             grid.z,
+                             block.x,
+                             block.y,
+                             block.z,
+                             (unsigned int)config->dynamicSmemBytes,
+                             config->stream,
+                             NULL,
+                             0};
+    if (error == cudaSuccess)
+        error = RT_CALL_PS(ps, cuLaunchKernelEx, (&driver, function, NULL, NULL));
+    return rt_done(error);
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
-                                        size_t sharedMem, cudaStream_t stream)
-{
-    (void)args, (void)sharedMem, (void)stream;
-    return launch(func, gridDim, blockDim);
-}
+/* The arguments that programs pass go nowhere: no kernel ever runs. */
+#define LAUNCH(name, is_per_thread, type, how)                                                     \
+    RT_EXPORT cudaError_t name(type func, dim3 gridDim, dim3 blockDim, void **args,                \
+                               size_t sharedMem, cudaStream_t stream);                             \
+    cudaError_t name(type func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,        \
+                     cudaStream_t stream)                                                          \
+    {                                                                                              \
+        (void)args;                                                                                \
+        return how(is_per_thread, func, gridDim, blockDim, sharedMem, stream);                     \
+    }
+LAUNCH(cudaLaunchKernel, false, const void *, launch)
+LAUNCH(cudaLaunchKernel_ptsz, true, const void *, launch)
+LAUNCH(__cudaLaunchKernel, false, cudaKernel_t, launch)
+LAUNCH(__cudaLaunchKernel_ptsz, true, cudaKernel_t, launch)
+LAUNCH(cudaLaunchCooperativeKernel, false, const void *, launch_cooperative)
+LAUNCH(cudaLaunchCooperativeKernel_ptsz, true, const void *, launch_cooperative)
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
     (void)args;
-    return config ? launch(func, config->gridDim, config->blockDim)
-                  : rt_done(cudaErrorInvalidValue);
+    return launch_with(false, config, func);
+}
+
+RT_EXPORT cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func,
+                                               void **args);
+cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func,
+                                     void **args)
+{
+    (void)args;
+    return launch_with(true, config, func);
 }
 
 /* --- what a kernel needs: one answer for all of them ------------------------------------------ */

@@ -4,10 +4,16 @@
  * Not here:   their prototypes. The callers' arguments are ignored, which the calling conventions of x86-64 and
  *             aarch64 allow; including the toolkit's header here would clash.
  */
+#ifdef VGSIM_STATIC_RUNTIME
+#define EXPORT __attribute__((visibility("hidden")))
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
 int vgsim_runtime_unsupported(void);
 
 #define UNSUPPORTED(name)                                                                          \
-    __attribute__((visibility("default"))) int name(void);                                         \
+    EXPORT int name(void);                                                                         \
     int name(void)                                                                                 \
     {                                                                                              \
         return vgsim_runtime_unsupported();                                                        \
