@@ -139,8 +139,8 @@ struct vg_site {
     uint64_t first_ns, last_ns;
     uint32_t
         retries; /* 1: a failure here was followed by a success of its size: this caller retries by itself */
-    uint32_t failed_in_row; /* failures since its last success */
-    uint64_t reserved;
+    uint32_t failed_in_row;                  /* failures since its last success */
+    uint64_t unlisted_bytes, unlisted_count; /* the part of the live ones that has no slot here */
 };
 
 /* What other processes hold, as NVML told it at the last incident or sample. */
@@ -160,6 +160,8 @@ struct vg_device {
     uint8_t uuid[16];
     uint8_t has_uuid, free_source, nvml_known;
     uint8_t described; /* the driver was asked for name, uuid, pci and size */
+    uint8_t is_mig;    /* NVML knows it as a MIG instance */
+    uint8_t reserved[7];
     /* Changed by vg_ledger_apply() only. Index of the two-element arrays: enum vg_layer. */
     uint64_t tracked_bytes; /* of the kinds that occupy */
     uint64_t peak_bytes[VG_LAYER_COUNT];
@@ -167,6 +169,8 @@ struct vg_device {
     uint64_t block_bytes;                                        /* live blocks, layer torch */
     uint64_t kind_bytes[VG_KINDS_MAX], kind_count[VG_KINDS_MAX]; /* by enum vg_kind, blocks too */
     uint64_t alloc_count, free_count;                            /* layer driver */
+    /* The part of kind_bytes and kind_count that has no slot here (saturated). */
+    uint64_t unlisted_bytes[VG_KINDS_MAX], unlisted_count[VG_KINDS_MAX];
     /* The last look at the device: all of one moment, taken after the event of sample_ns. */
     uint64_t sample_ns, total_bytes, free_bytes; /* VG_UNKNOWN until then */
     uint64_t nvml_self_bytes;                    /* this process as NVML counts it; VG_UNKNOWN */
@@ -183,6 +187,7 @@ struct vg_context {
     uint8_t primary, live;
     uint32_t stack;                  /* of its creation, or of the first allocation in it */
     uint64_t live_bytes, live_count; /* layer driver, all kinds */
+    uint64_t unlisted_bytes, unlisted_count;
     uint64_t created_ns, ended_ns;
     uint64_t free_fall_bytes; /* fall of free memory across a creation that was seen; VG_UNKNOWN */
 };
@@ -239,8 +244,11 @@ struct vg_header {
     uint32_t pid, host, exe, cwd; /* strings */
     uint32_t cmdline;             /* string; arguments separated by 0x1f */
     uint32_t python, torch;       /* version strings or 0 */
-    int32_t rank;                 /* -1 none */
-    int32_t driver_version;       /* as cuDriverGetVersion; 0 unknown */
+    uint32_t unwinder;            /* string: "libunwind", "libgcc_s", "none" */
+    uint32_t
+        unmapped_providers; /* libraries with functions of hooks.def beyond the slots there are */
+    int32_t rank;           /* -1 none */
+    int32_t driver_version; /* as cuDriverGetVersion; 0 unknown */
     uint32_t platform;
     uint64_t start_realtime_ns, start_monotonic_ns;
     uint32_t ended, exit_status;
@@ -248,7 +256,7 @@ struct vg_header {
     /* Counters. */
     uint64_t event_count, dropped_count, fallback_count, unknown_free_count, failed_free_count;
     uint64_t duplicate_count;                /* an allocation at a live address */
-    uint64_t unlisted_count, unlisted_bytes; /* allocations without a slot (saturated) */
+    uint64_t unlisted_count, unlisted_bytes; /* live ones without a slot here (saturated) */
     uint64_t final_count, recovered_count;   /* OOMs */
     uint64_t rendered_count;
     uint32_t saturated, reached;

@@ -6,16 +6,15 @@
 #ifndef VG_LEDGER_H
 #define VG_LEDGER_H
 
+#include "core/lock.h"
 #include "core/stacks.h"
 
-/* A futex lock that knows which thread holds it. `self` is the thread's id: not 0, below 2^31. Holder and lock are one word, so that there is no
- * moment at which a signal handler finds it taken by nobody. errno is left alone. */
-struct vg_lock {
-    _Atomic uint32_t word; /* 0: free; else the holder, with the top bit where others wait */
+/* Slots that the record has no room for: counted like all others, not in the file. Chunk k has VG_PRIVATE_SLOTS << k of them. */
+enum { VG_PRIVATE_SLOTS = 1024, VG_PRIVATE_CHUNKS = 24 };
+struct vg_private_slots {
+    struct vg_slot *chunk[VG_PRIVATE_CHUNKS];
+    uint64_t count, free_slot; /* free_slot: number of the first free one; chained through `addr` */
 };
-/* VG_OK; VG_BUSY: this thread holds it already (a signal handler came in), or timeout_ns passed (0: no limit). */
-enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns);
-void vg_lock_leave(struct vg_lock *lock);
 
 struct vg_ledger {
     struct vg_record *record;
@@ -28,13 +27,15 @@ struct vg_ledger {
     struct vg_site_node *sites; /* uthash: (stack, api, kind, device) -> site */
     uint32_t last_context;      /* index + 1 of the context found last */
     uint64_t free_slot;         /* index + 1 of the first free slot; chained through `addr` */
+    struct vg_private_slots private_slots;
 };
 
 /* A fresh record and empty indexes. Touches no lock. */
 void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
 
 /* One event. Fills event->site, and event->saved at a FREE.
- *   ALLOC        VG_OK · VG_FULL (not listed: unlisted_count) · VG_DUPLICATE (the old one is ended first, counted in duplicate_count)
+ *   ALLOC        VG_OK · VG_FULL (counted, with a private slot: unlisted_count; event->slot 0: not even that, dropped_count) · VG_DUPLICATE (the
+ *                old one is ended first, counted in duplicate_count)
  *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver only)
  *                Space VMM: one reference by handle less; the memory ends with the last reference
  *   RETAIN       addr: a mapped address; handle: one more handle of its memory. VG_NOT_FOUND
@@ -42,7 +43,8 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
  *   UNMAP        every mapping that starts in addr ... addr + bytes ends, with its reference
  *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count). No allocation: alloc_count stays, and a
  *                peak rises only where other allocations came in between
- *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack); again with the same id: VG_DUPLICATE, nothing changes
+ *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack; bytes: the fall of free memory
+ *                across its creation, or VG_UNKNOWN); again with the same id: VG_DUPLICATE, nothing changes
  *   CTX_DESTROY, CTX_RESET   the context context_id ends and with it every allocation in it (each counts as a free); VG_NOT_FOUND.
  *                After the driver's success: a destroy that fails ends nothing, and no address comes back before it returned
  */
@@ -60,7 +62,7 @@ uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, 
 /* The live slot that starts at addr, or NULL. */
 const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_space space,
                                      uint64_t addr);
-uint64_t vg_ledger_live_count(const struct vg_ledger *ledger); /* listed allocations and blocks */
+uint64_t vg_ledger_live_count(const struct vg_ledger *ledger); /* everything live, listed or not */
 /* Invariants, over record and indexes. One line in why_out where one is broken. */
 bool vg_ledger_check(const struct vg_ledger *ledger, char *why_out, size_t why_size);
 

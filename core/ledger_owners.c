@@ -87,7 +87,7 @@ uint32_t vg_ledger_make_context(struct vg_ledger *ledger, const struct vg_event 
     context->live = 1;
     context->stack = event->stack;
     context->created_ns = event->time_ns;
-    context->free_fall_bytes = VG_UNKNOWN;
+    context->free_fall_bytes = event->op == VG_OP_CTX_CREATE ? event->bytes : VG_UNKNOWN;
     vg_record_publish(ledger->record, VG_SEC_CONTEXTS, index + 1);
     ledger->last_context = (uint32_t)index + 1;
     return ledger->last_context;

@@ -99,17 +99,17 @@ static bool is_network(const char *directory)
     return false;
 }
 
-/* 0, or an errno: is this a directory in which others cannot swap our files? */
-static int check_directory(const char *directory)
+/* NULL, or why files cannot go there: is it a directory in which others cannot swap our files? */
+static const char *refuse_directory(const char *directory)
 {
     struct stat st;
     if (VG_CALL(newfstatat, AT_FDCWD, directory, &st, 0) < 0)
-        return ENOENT;
+        return strerror(ENOENT);
     if (!S_ISDIR(st.st_mode))
-        return ENOTDIR;
+        return strerror(ENOTDIR);
     if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        return EPERM;
-    return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
+        return "it is writable by everybody and has no sticky bit";
+    return access(directory, W_OK | X_OK) == 0 ? NULL : strerror(errno);
 }
 
 static void absolute(const char *directory, char *out, size_t size)
@@ -130,7 +130,7 @@ static void base_name(const struct vg_guard *guard, char *out, size_t size)
     char rank[32] = "";
     if (uname(&host) != 0)
         strcpy(host.nodename, "unknown");
-    host.nodename[strcspn(host.nodename, "./")] = 0;
+    host.nodename[strcspn(host.nodename, ".")] = 0;
     clock_gettime(CLOCK_REALTIME, &now);
     if (guard->rank >= 0)
         snprintf(rank, sizeof rank, ".rank%d", guard->rank);
@@ -166,19 +166,23 @@ enum vg_status vg_config_create_record(struct vg_guard *guard)
     const char *tmp = getenv("TMPDIR");
     absolute(guard->options.dir, wanted, sizeof wanted);
     base_name(guard, base, sizeof base);
-    int why = check_directory(wanted);
+    const char *why = refuse_directory(wanted);
     bool network = !why && is_network(wanted);
-    if (!why && !network && !(why = try_create(guard, wanted, wanted, base)))
-        return VG_OK;
+    if (!why && !network) {
+        int error = try_create(guard, wanted, wanted, base);
+        if (!error)
+            return VG_OK;
+        why = strerror(error);
+    }
     const char *fallback[] = {tmp && tmp[0] == '/' ? tmp : "/tmp", "/tmp"};
     for (unsigned i = 0; i < 2; i++) {
-        if (check_directory(fallback[i]) || is_network(fallback[i]) ||
+        if (refuse_directory(fallback[i]) || is_network(fallback[i]) ||
             try_create(guard, fallback[i], network ? wanted : fallback[i], base))
             continue;
         if (!network)
             vg_guard_log(guard, VG_LOG_WARN,
-                         "cannot write to %s (%s): records and reports go to %s", wanted,
-                         strerror(why), fallback[i]);
+                         "cannot write to %s (%s): records and reports go to %s", wanted, why,
+                         fallback[i]);
         return VG_OK;
     }
     guard->record_path[0] = 0;
@@ -188,6 +192,6 @@ enum vg_status vg_config_create_record(struct vg_guard *guard)
         vg_guard_log(guard, VG_LOG_WARN,
                      "cannot write to %s (%s): the record is kept in memory and will not survive "
                      "the process",
-                     wanted, strerror(why));
+                     wanted, network ? "a network file system" : why);
     return status;
 }

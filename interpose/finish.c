@@ -17,6 +17,7 @@
 
 #include "interpose/driver.h"
 #include "interpose/export.h"
+#include "interpose/hooks.h"
 #include "interpose/incident_file.h"
 #include "interpose/keeper.h"
 #include "interpose/python_frames.h"
@@ -105,11 +106,12 @@ static void mark_ended(struct vg_guard *guard)
     header->ended = state.has_status ? VG_ENDED_CODE : VG_ENDED_UNKNOWN;
     header->exit_status = (uint32_t)state.status;
     header->ended_ns = vg_guard_now(guard);
+    header->unmapped_providers = (uint32_t)vg_hooks_unmapped_providers();
 }
 
 static void write_exit_report(struct vg_guard *guard)
 {
-    if (!(guard->options.report & VG_REPORT_JSON) || !guard->record_path[0] || guard->rank > 0)
+    if (!(guard->options.report & VG_REPORT_JSON) || !guard->record_path[0])
         return;
     int fd = (int)VG_CALL(openat, AT_FDCWD, guard->record_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -161,14 +163,13 @@ static void note_exit(int status, void *unused)
         return;
     state.has_status = true;
     state.status = status & 0xff;
-    if (vg_thread.depth)
-        return;
+    struct vg_own own;
     struct vg_driver_context context;
-    vg_thread.depth = 1;
+    if (!keeps(guard) || !vg_own_enter(&own))
+        return;
     vg_driver_current(&context);
-    if (keeps(guard))
-        vg_sample_all(guard, context.device);
-    vg_thread.depth = 0;
+    vg_sample_all(guard, context.device);
+    vg_own_leave(&own);
 }
 
 void vg_finish_register(void)
@@ -194,14 +195,23 @@ static void end_at_once(int status)
 }
 
 typedef void end_fn(int);
+enum end { END_EXIT, END_EXIT_C99, END_QUICK, END_COUNT };
+static const char *const end_names[END_COUNT] = {"_exit", "_Exit", "quick_exit"};
+static end_fn *end_reals[END_COUNT];
 
-static void end_for_real(const char *name, int status)
+/* Before the program runs: _exit may come from a signal handler or a vfork child, where nothing may be looked up. */
+__attribute__((constructor)) static void find_ends(void)
 {
-    void *found = vg_resolve_next(name);
-    end_fn *real;
-    memcpy(&real, &found, sizeof real);
-    if (found)
-        real(status);
+    for (unsigned i = 0; i < END_COUNT; i++) {
+        void *found = vg_resolve_next(end_names[i]);
+        memcpy(&end_reals[i], &found, sizeof found);
+    }
+}
+
+static void end_for_real(enum end how, int status)
+{
+    if (end_reals[how])
+        end_reals[how](status);
     for (;;)
         VG_CALL(exit_group, status);
 }
@@ -209,20 +219,20 @@ static void end_for_real(const char *name, int status)
 VG_EXPORT void _exit(int status)
 {
     end_at_once(status);
-    end_for_real("_exit", status);
+    end_for_real(END_EXIT, status);
     __builtin_unreachable();
 }
 
 VG_EXPORT void _Exit(int status)
 {
     end_at_once(status);
-    end_for_real("_Exit", status);
+    end_for_real(END_EXIT_C99, status);
     __builtin_unreachable();
 }
 
 VG_EXPORT void quick_exit(int status)
 {
     end_at_once(status);
-    end_for_real("quick_exit", status);
+    end_for_real(END_QUICK, status);
     __builtin_unreachable();
 }

@@ -50,6 +50,23 @@ static void drop(void)
         __atomic_fetch_add(&guard->record.header->dropped_count, 1, __ATOMIC_RELAXED);
 }
 
+/* Free memory before a context is made, where a context on that device is current: its fall is what the new one costs. */
+static uint64_t free_before(int32_t device)
+{
+    struct vg_driver_context context;
+    uint64_t free_bytes, total_bytes;
+    vg_driver_current(&context);
+    return context.device == device && vg_driver_mem_info(&free_bytes, &total_bytes) ? free_bytes
+                                                                                     : VG_UNKNOWN;
+}
+
+/* What a creation cost: the fall of free memory across it; unknown where either side is. */
+static uint64_t free_fall(uint64_t before, int32_t device)
+{
+    uint64_t after = before == VG_UNKNOWN ? VG_UNKNOWN : free_before(device);
+    return after == VG_UNKNOWN || after > before ? VG_UNKNOWN : before - after;
+}
+
 bool vg_gate_enter(struct vg_event *e)
 {
     struct vg_thread *thread = &vg_thread;
@@ -70,6 +87,8 @@ bool vg_gate_enter(struct vg_event *e)
             take_release(guard, e);
         else if (e->op == VG_OP_CTX_DESTROY && e->handle)
             e->context_id = vg_driver_context_id(e->handle); /* gone once it is destroyed */
+        else if (e->op == VG_OP_CTX_CREATE)
+            e->bytes = e->primary ? VG_UNKNOWN : free_before(e->device);
     }
     thread->calling = guard != NULL;
     errno = saved_errno;
@@ -84,7 +103,8 @@ static void note_context(struct vg_guard *guard, const struct vg_event *e)
     /* Not made through a hook of ours: the runtime's own way to the primary context. */
     struct vg_event found = *e;
     found.op = VG_OP_CTX_CREATE;
-    found.primary = true;
+    found.bytes = VG_UNKNOWN;
+    found.primary = !vg_ledger_primary(&guard->ledger, e->device);
     vg_ledger_apply(&guard->ledger, &found);
 }
 
@@ -129,6 +149,7 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     uint32_t families;
     if (is_about_a_context(e->op)) {
         e->context_id = vg_driver_context_id(e->handle);
+        e->bytes = free_fall(e->bytes, e->device);
     } else {
         vg_driver_current(&context);
         e->context_id = context.id;
@@ -228,10 +249,10 @@ static bool was_listed(struct vg_guard *guard, uint64_t addr)
 /* The call worked and no driver call was seen in it: a runtime that reached the driver past us. Its word has to do. */
 static void fall_back(struct vg_event *e)
 {
-    struct vg_guard *guard = vg_lifecycle_guard(e->op == VG_OP_ALLOC);
-    if (!guard || vg_thread.depth || !e->addr)
+    struct vg_own own;
+    struct vg_guard *guard = vg_thread.depth ? NULL : vg_lifecycle_guard(e->op == VG_OP_ALLOC);
+    if (!guard || !e->addr || !vg_own_enter(&own))
         return;
-    vg_thread.depth = 1;
     e->thread = vg_thread_id();
     e->device = -1;
     if (e->op == VG_OP_ALLOC) {
@@ -241,7 +262,7 @@ static void fall_back(struct vg_event *e)
         take_release(guard, e);
         __atomic_fetch_add(&guard->record.header->fallback_count, 1, __ATOMIC_RELAXED);
     }
-    vg_thread.depth = 0;
+    vg_own_leave(&own);
 }
 
 void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int status)
@@ -258,28 +279,21 @@ void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int
 
 /* --- blocks of a framework's allocator -------------------------------------------------------------------------------- */
 
-void vg_gate_block(struct vg_event *e)
+void vg_gate_block(struct vg_guard *guard, struct vg_event *e)
 {
-    int saved_errno = errno;
-    struct vg_guard *guard = vg_thread.depth ? NULL : vg_lifecycle_guard(false);
-    if (guard) {
-        vg_thread.depth = 1;
-        struct vg_origin origin; /* kilobytes: only its counts are set */
-        uint32_t families;
-        origin.native_count = origin.python_count = 0;
-        e->thread = vg_thread_id();
+    struct vg_origin origin; /* kilobytes: only its counts are set */
+    uint32_t families;
+    origin.native_count = origin.python_count = 0;
+    e->thread = vg_thread_id();
+    if (e->op == VG_OP_ALLOC)
+        vg_origin_capture(&guard->options, &origin);
+    if (vg_guard_lock(guard)) {
+        e->time_ns = vg_guard_now(guard);
         if (e->op == VG_OP_ALLOC)
-            vg_origin_capture(&guard->options, &origin);
-        if (vg_guard_lock(guard)) {
-            e->time_ns = vg_guard_now(guard);
-            if (e->op == VG_OP_ALLOC)
-                e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
-            vg_ledger_apply(&guard->ledger, e);
-            guard->record.header->reached |= VG_REACHED_TORCH;
-            vg_guard_unlock(guard);
-        }
-        vg_sample_due(guard, false);
-        vg_thread.depth = 0;
+            e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+        vg_ledger_apply(&guard->ledger, e);
+        guard->record.header->reached |= VG_REACHED_TORCH;
+        vg_guard_unlock(guard);
     }
-    errno = saved_errno;
+    vg_sample_due(guard, false);
 }

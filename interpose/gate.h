@@ -21,7 +21,8 @@ struct vg_runtime_call {
 void vg_gate_runtime_enter(struct vg_runtime_call *call, const struct vg_event *e);
 void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int status);
 
-/* An event of a framework's own allocator (torch.c); e->device is the framework's. */
-void vg_gate_block(struct vg_event *e);
+struct vg_guard;
+/* An event of a framework's own allocator (torch.c), between vg_own_enter() and _leave(); e->device is the framework's. */
+void vg_gate_block(struct vg_guard *guard, struct vg_event *e);
 
 #endif

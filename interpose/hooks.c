@@ -11,6 +11,7 @@
 #include "interpose/export.h"
 #include "interpose/gate.h"
 #include "interpose/registry.h"
+#include "interpose/resolve.h"
 
 #define UNWRAP(...) __VA_ARGS__
 
@@ -71,8 +72,10 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
     {                                                                                              \
         REAL_OR((type)CUDA_ERROR_NOT_SUPPORTED, symbol);                                           \
         type rc = real args;                                                                       \
-        if ((int)rc == 0 && out && *out)                                                           \
+        if ((int)rc == 0 && out && *out) {                                                         \
             *out = vg_hooks_map(*out);                                                             \
+            vg_resolve_calm();                                                                     \
+        }                                                                                          \
         return rc;                                                                                 \
     }
 #include "interpose/hooks.def"

@@ -28,11 +28,12 @@ void vg_incident_framework_is_caching(uint8_t family)
 }
 
 /* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a capture in progress. Counted, never an incident. */
-static bool is_a_wrong_call(int status, uint64_t bytes)
+static bool is_a_wrong_call(int status, const struct vg_event *e)
 {
     return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
            status == CUDA_ERROR_INVALID_CONTEXT || status == CUDA_ERROR_NOT_SUPPORTED ||
-           (status == CUDA_ERROR_INVALID_VALUE && bytes == 0) || (status >= 900 && status <= 909);
+           (status == CUDA_ERROR_INVALID_VALUE && (e->bytes == 0 || e->op != VG_OP_ALLOC)) ||
+           (status >= 900 && status <= 909);
 }
 
 static uint8_t first_family(uint32_t families)
@@ -132,7 +133,7 @@ void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
     struct vg_driver_context context;
     struct vg_incident incident;
     uint32_t families;
-    if (is_a_wrong_call(status, e->bytes)) {
+    if (is_a_wrong_call(status, e)) {
         __atomic_fetch_add(&guard->record.header->other_error_count, 1, __ATOMIC_RELAXED);
         return;
     }

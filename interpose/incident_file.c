@@ -125,7 +125,9 @@ struct order {
 static bool render(struct vg_guard *guard, const struct order *order)
 {
     char tool[VG_PATH_MAX], stem[VG_PATH_MAX + 64], limit[32], what[32];
+    const uint64_t seconds_max = 86400; /* what the tool takes */
     uint64_t seconds = guard->options.report_timeout / 1000000000u;
+    seconds = seconds < seconds_max ? seconds : seconds_max;
     const char *both = order->report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "";
     if (!find_tool(guard, tool, sizeof tool))
         return false;
@@ -179,7 +181,8 @@ static void print_summary(struct vg_guard *guard, const struct vg_incident *inci
                  incident->requested_bytes != VG_UNKNOWN ? incident->requested_bytes
                                                          : incident->bytes);
     format_bytes(free_bytes, sizeof free_bytes,
-                 device && device->sample_ns ? device->free_bytes : VG_UNKNOWN);
+                 device && device->free_source != VG_FREE_UNKNOWN ? device->free_bytes
+                                                                  : VG_UNKNOWN);
     format_bytes(tracked, sizeof tracked, device ? device->tracked_bytes : VG_UNKNOWN);
     int n = snprintf(text, sizeof text,
                      "VRAMGuard: out of memory on GPU %d (pid %d%s%s)\n"

@@ -182,6 +182,7 @@ static void fill_header(struct vg_guard *guard)
     struct timespec now;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = 0;
     clock_gettime(CLOCK_REALTIME, &now);
     header->pid = (uint32_t)guard->pid;
     header->host = vg_strings_intern_z(stacks, host);
@@ -190,6 +191,7 @@ static void fill_header(struct vg_guard *guard)
     header->cmdline = read_cmdline(stacks);
     header->rank = guard->rank;
     header->platform = platform();
+    header->unwinder = vg_strings_intern_z(stacks, vg_unwind_name());
     header->driver_version = vg_driver_version();
     header->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     header->start_monotonic_ns = guard->start_monotonic_ns;

@@ -77,7 +77,12 @@ static bool open_nvml(void)
     return init && init() == 0;
 }
 
-static bool is_open(void)
+bool vg_nvml_is_open(void)
+{
+    return state.phase == 2;
+}
+
+static bool open_once(void)
 {
     uint32_t untried = 0;
     if (atomic_compare_exchange_strong(&state.phase, &untried, 1))
@@ -92,14 +97,16 @@ static void format_uuid(char *out, size_t size, const char *prefix, const uint8_
              u[12], u[13], u[14], u[15]);
 }
 
-static bool find_device(const uint8_t *uuid, const char *pci, device_t *out)
+static bool find_device(const uint8_t *uuid, const char *pci, device_t *out, bool *is_mig_out)
 {
     static const char *const prefixes[] = {"GPU", "MIG"};
     char text[64];
     for (unsigned i = 0; uuid && state.by_uuid && i < 2; i++) {
         format_uuid(text, sizeof text, prefixes[i], uuid);
-        if (state.by_uuid(text, out) == 0)
+        if (state.by_uuid(text, out) == 0) {
+            *is_mig_out = i == 1;
             return true;
+        }
     }
     return pci && pci[0] && state.by_pci && state.by_pci(pci, out) == 0;
 }
@@ -226,7 +233,7 @@ bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes,
     memset(out, 0, sizeof *out);
     out->self_bytes = VG_UNKNOWN;
     list.count = 0;
-    if (!is_open() || !find_device(uuid, pci, &device))
+    if (!open_once() || !find_device(uuid, pci, &device, &out->is_mig))
         return false;
     if (state.memory && state.memory(device, &memory) == 0) {
         out->has_memory = true;

@@ -18,7 +18,7 @@ struct vg_nvml_process {
     char name[64]; /* base name; "" unknown */
 };
 struct vg_nvml_report {
-    bool has_memory;
+    bool has_memory, is_mig; /* is_mig: known to NVML as a MIG instance */
     uint64_t free_bytes, total_bytes;
     bool has_processes;
     uint64_t self_bytes;  /* VG_UNKNOWN: not in the list, or NVML does not tell */
@@ -27,6 +27,7 @@ struct vg_nvml_report {
 };
 /* The device is matched by UUID (a MIG instance's own), else by PCI address; never by index. tracked_bytes: what the ledger holds there, to recognise
  * this process under a foreign pid namespace. False: no NVML, or it does not know the device. */
+bool vg_nvml_is_open(void);
 bool vg_nvml_query(const uint8_t *uuid, const char *pci, uint64_t tracked_bytes,
                    struct vg_nvml_report *out);
 

@@ -21,7 +21,7 @@ struct provider {
     vg_any_fn *real[VG_HOOK_COUNT];
 };
 
-enum { CALLER_CACHE = 256 };
+enum { CALLER_CACHE = 256, LOCK_NS = 100000000 /* a fork may have left it locked */ };
 static struct {
     struct vg_lock lock;
     struct provider provider[2][VG_PROVIDERS_MAX]; /* by class */
@@ -101,7 +101,7 @@ static void collect(struct provider *out, enum vg_hook_class class, const struct
 
 static int publish(enum vg_hook_class class, const struct provider *fresh, uintptr_t base)
 {
-    if (vg_lock_enter(&state.lock, vg_thread_id(), 0) != VG_OK)
+    if (vg_lock_enter(&state.lock, vg_thread_id(), LOCK_NS) != VG_OK)
         return -1;
     int slot = slot_of_base(class, base);
     for (int i = 0; slot < 0 && i < VG_PROVIDERS_MAX; i++) {
@@ -116,6 +116,8 @@ static int publish(enum vg_hook_class class, const struct provider *fresh, uintp
     vg_lock_leave(&state.lock);
     if (slot < 0)
         state.unmapped++;
+    if (slot < 0 || state.provider[class][slot].handle != fresh->handle)
+        vg_resolve_close(fresh->handle);
     return slot;
 }
 
@@ -170,8 +172,7 @@ static void *real_for_caller(const char *symbol, const void *caller)
     struct vg_object object;
     unsigned slot, hook;
     if (caller && vg_resolve_object(caller, &object) && object.path[0]) {
-        void *handle = vg_resolve_open(object.path, RTLD_LAZY | RTLD_NOLOAD);
-        void *real = handle ? vg_resolve_in(handle, symbol) : NULL;
+        void *real = vg_resolve_loaded(object.path, symbol);
         struct vg_object provider;
         /* An interposer in front of us finds itself: what it means is whatever comes after us. */
         bool is_its_own =
@@ -187,10 +188,8 @@ static unsigned find_slot(unsigned hook, const void *caller)
     const struct vg_hook_row *row = &vg_hook_rows[hook];
     unsigned slot, found;
     void *real = real_for_caller(row->symbol, caller);
-    if (!real && row->hook_class == VG_CLASS_DRIVER) {
-        void *handle = vg_resolve_open("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-        real = handle ? vg_resolve_in(handle, row->symbol) : NULL;
-    }
+    if (!real && row->hook_class == VG_CLASS_DRIVER)
+        real = vg_resolve_loaded("libcuda.so.1", row->symbol);
     if (real && locate(real, &slot, &found))
         return slot;
     /* Called from code that is in no library's scope (a JIT, a foreign-function library): the first provider that has it. */
@@ -209,6 +208,7 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
         vg_hooks_real((unsigned)(known & 0xff) - 1, hook))
         return (unsigned)(known & 0xff) - 1;
     unsigned slot = find_slot(hook, caller);
+    vg_resolve_calm();
     if (slot < VG_PROVIDERS_MAX)
         atomic_store_explicit(place, key | (slot + 1), memory_order_relaxed);
     return slot;
@@ -223,8 +223,7 @@ void *vg_hooks_driver_symbol(const char *name)
         if (atomic_load_explicit(&provider->base, memory_order_acquire))
             found = vg_resolve_in(provider->handle, name);
     }
-    void *handle = found ? NULL : vg_resolve_open("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return handle ? vg_resolve_in(handle, name) : found;
+    return found ? found : vg_resolve_loaded("libcuda.so.1", name);
 }
 
 uint64_t vg_hooks_unmapped_providers(void)

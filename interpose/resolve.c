@@ -21,9 +21,11 @@
 #define VG_OLD "GLIBC_2.17"
 #endif
 __asm__(".symver dlopen,dlopen@" VG_OLD);
+__asm__(".symver dlclose,dlclose@" VG_OLD);
 __asm__(".symver dlvsym,dlvsym@" VG_OLD);
 __asm__(".symver dladdr,dladdr@" VG_OLD);
 #pragma weak dlopen
+#pragma weak dlclose
 #pragma weak dlvsym
 #pragma weak dladdr
 
@@ -72,6 +74,25 @@ void *vg_resolve_open(const char *path, int flags)
     return dlopen ? dlopen(path, flags) : NULL;
 }
 
+void vg_resolve_close(void *handle)
+{
+    if (handle && dlclose)
+        dlclose(handle);
+}
+
+void *vg_resolve_loaded(const char *path, const char *name)
+{
+    void *handle = vg_resolve_open(path, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? vg_resolve_in(handle, name) : NULL;
+    vg_resolve_close(handle);
+    return found;
+}
+
+void vg_resolve_calm(void)
+{
+    vg_resolve_default("dlsym");
+}
+
 bool vg_resolve_object(const void *address, struct vg_object *out)
 {
     Dl_info info;
@@ -87,7 +108,12 @@ bool vg_resolve_object(const void *address, struct vg_object *out)
 static void *dlsym_mapped(void *handle, const char *name)
 {
     void *real = vg_resolve_in(handle, name);
-    return real ? vg_hooks_map(real) : NULL;
+    void *mapped = real ? vg_hooks_map(real) : NULL;
+    if (real)
+        vg_resolve_in(
+            handle,
+            name); /* dlerror() speaks of the program's own look-up, not of ours in between */
+    return mapped;
 }
 
 void *vg_dlsym_target(void *handle, const char *name)

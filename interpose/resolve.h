@@ -19,6 +19,12 @@ void *vg_resolve_in(void *handle, const char *name);
 /* dlopen; NULL where the program has none. */
 void *vg_resolve_open(const char *path, int flags);
 
+void vg_resolve_close(void *handle);
+/* A symbol of a library that is loaded already, without holding it: the program may unload it as before. */
+void *vg_resolve_loaded(const char *path, const char *name);
+/* After look-ups of ours that may have failed inside a call of the program: dlerror() has nothing to say. */
+void vg_resolve_calm(void);
+
 /* The loaded object that holds an address. name_out: its path as the loader knows it ("" for the program), valid while it is loaded. */
 struct vg_object {
     uintptr_t base;

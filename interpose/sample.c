@@ -17,7 +17,8 @@
 #include "interpose/raw_syscall.h"
 #include "interpose/thread.h"
 
-/* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless something happens. */
+/* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless something happens. Once it is open, every look
+ * asks it: a bounded call of a fraction of a millisecond, at most once per interval. */
 static const uint64_t nvml_after_ns = 1000000000u;
 
 struct target {
@@ -69,6 +70,7 @@ static void store_others(struct vg_guard *guard, struct vg_device *device,
                          const struct vg_nvml_report *nvml)
 {
     device->nvml_known = nvml->has_processes;
+    device->is_mig = nvml->is_mig;
     device->nvml_self_bytes = nvml->self_bytes;
     device->other_count = nvml->count;
     device->other_seen = nvml->seen;
@@ -80,6 +82,13 @@ static void store_others(struct vg_guard *guard, struct vg_device *device,
                               .bytes = p->bytes,
                               .may_be_this_process = p->may_be_this_process};
     }
+}
+
+static void forget_others(struct vg_device *device)
+{
+    device->nvml_known = 0;
+    device->nvml_self_bytes = VG_UNKNOWN;
+    device->other_count = device->other_seen = 0;
 }
 
 static void store(struct vg_guard *guard, uint64_t index, const struct look *look)
@@ -98,6 +107,8 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
     }
     if (device && look->has_nvml)
         store_others(guard, device, &look->nvml);
+    else if (device)
+        forget_others(device); /* they belong to an earlier moment */
     vg_guard_unlock_changed(guard);
 }
 
@@ -163,7 +174,7 @@ void vg_sample_due(struct vg_guard *guard, bool is_driver_event)
     for (uint64_t i = 0; context.device >= 0 && copy_target(guard, i, &target); i++) {
         if (target.ordinal != context.device)
             continue;
-        look_at(&target, true, now >= nvml_after_ns, &look);
+        look_at(&target, true, now >= nvml_after_ns || vg_nvml_is_open(), &look);
         store(guard, i, &look);
         break;
     }

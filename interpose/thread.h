@@ -4,6 +4,7 @@
 #ifndef VG_THREAD_H
 #define VG_THREAD_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,6 +48,27 @@ static inline int vg_thread_hold(void)
 static inline void vg_thread_release(int was)
 {
     pthread_setcancelstate(was, NULL);
+}
+
+/* Around work of ours that is not between vg_gate_enter() and vg_gate_leave(): hooks pass through, no cancellation, errno stays. False: this thread is
+ * inside already, and nothing is to be done. */
+struct vg_own {
+    int saved_errno, cancel;
+};
+static inline bool vg_own_enter(struct vg_own *own)
+{
+    if (vg_thread.depth)
+        return false;
+    vg_thread.depth = 1;
+    own->saved_errno = errno;
+    own->cancel = vg_thread_hold();
+    return true;
+}
+static inline void vg_own_leave(struct vg_own *own)
+{
+    vg_thread_release(own->cancel);
+    errno = own->saved_errno;
+    vg_thread.depth = 0;
 }
 
 #endif

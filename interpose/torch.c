@@ -37,8 +37,7 @@ typedef void oom_fn(int64_t, size_t, size_t, struct c10_device);
 /* The original in libc10.so, which may have been opened RTLD_LOCAL. */
 static void *original(const char *name)
 {
-    void *handle = vg_resolve_open("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-    return handle ? vg_resolve_in(handle, name) : NULL;
+    return vg_resolve_loaded("libc10.so", name);
 }
 
 /* The guard where torch is followed; NULL: pass through. */
@@ -88,21 +87,37 @@ static void note_usage(void *address, int64_t size, struct c10_device device)
                          .bytes = (uint64_t)(size > 0 ? size : -size),
                          .device = device.index};
     vg_incident_framework_is_caching(VG_FAMILY_TORCH);
-    vg_gate_block(&e);
-    note_version(guard);
+    struct vg_own own;
+    if (vg_own_enter(&own)) {
+        vg_gate_block(guard, &e);
+        note_version(guard);
+        vg_own_leave(&own);
+    }
 }
 
 static void note_oom(int64_t size, struct c10_device device)
 {
-    int saved_errno = errno;
-    struct vg_guard *guard = vg_thread.depth ? NULL : follower(device);
-    if (!guard)
+    struct vg_own own;
+    struct vg_guard *guard = follower(device);
+    if (!guard || !vg_own_enter(&own))
         return;
-    vg_thread.depth = 1;
     vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index,
                                   size > 0 ? (uint64_t)size : 0);
-    vg_thread.depth = 0;
-    errno = saved_errno;
+    vg_own_leave(&own);
+}
+
+/* The originals are looked up once; errno and dlerror() stay the program's. */
+static void *remembered(void **place, const char *name)
+{
+    void *found = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (!found) {
+        int saved_errno = errno;
+        found = original(name);
+        vg_resolve_calm();
+        __atomic_store_n(place, found, __ATOMIC_RELAXED);
+        errno = saved_errno;
+    }
+    return found;
 }
 
 #define CALLBACKS(suffix)                                                                          \
@@ -113,20 +128,20 @@ static void note_oom(int64_t size, struct c10_device device)
     void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved,             \
                        struct c10_device device)                                                   \
     {                                                                                              \
-        static usage_fn *real;                                                                     \
+        static void *place;                                                                        \
+        usage_fn *real;                                                                            \
         note_usage(address, size, device);                                                         \
-        if (!real) {                                                                               \
-            void *found = original(TEXT(USAGE(suffix)));                                           \
-            memcpy(&real, &found, sizeof real);                                                    \
-        }                                                                                          \
-        if (real)                                                                                  \
+        void *found = remembered(&place, TEXT(USAGE(suffix)));                                     \
+        memcpy(&real, &found, sizeof real);                                                        \
+        if (found)                                                                                 \
             real(address, size, allocated, reserved, device);                                      \
     }                                                                                              \
     void OOM(suffix)(int64_t size, size_t allocated, size_t reserved, struct c10_device device)    \
     {                                                                                              \
-        note_oom(size, device);                                                                    \
-        void *found = original(TEXT(OOM(suffix)));                                                 \
+        static void *place;                                                                        \
         oom_fn *real;                                                                              \
+        note_oom(size, device);                                                                    \
+        void *found = remembered(&place, TEXT(OOM(suffix)));                                       \
         memcpy(&real, &found, sizeof real);                                                        \
         if (found)                                                                                 \
             real(size, allocated, reserved, device);                                               \

@@ -239,8 +239,8 @@ static json *uuid_json(const struct vg_device *device)
 {
     if (!device->has_uuid)
         return NULL;
-    char text[48] = "GPU-";
-    size_t at = 4;
+    char text[48];
+    size_t at = (size_t)snprintf(text, sizeof text, "%s-", device->is_mig ? "MIG" : "GPU");
     for (unsigned i = 0; i < 16; i++)
         at += (size_t)snprintf(text + at, sizeof text - at,
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
