@@ -257,14 +257,12 @@ static struct vg_guard *start(void)
             nanosleep(&(struct timespec){0, 1000000}, NULL);
         return atomic_load(&state.word) ? vg_lifecycle_guard(false) : NULL;
     }
-    unsigned depth = vg_thread.depth++;
     vg_thread.id = 0; /* may be from before a fork */
     _Atomic uint32_t *word = make_word();
     bool on = word && start_guard(&state.guard);
     if (on)
         *word = VG_STATE_ON;
     atomic_store_explicit(&state.word, word ? word : &off, memory_order_release);
-    vg_thread.depth = depth;
     return on ? &state.guard : NULL;
 }
 
@@ -272,10 +270,14 @@ struct vg_guard *vg_lifecycle_guard(bool starts)
 {
     _Atomic uint32_t *word = atomic_load_explicit(&state.word, memory_order_acquire);
     if (!word) {
-        int cancel = starts ? vg_thread_hold() : 0;
-        struct vg_guard *guard = starts ? start() : NULL;
-        if (starts)
-            vg_thread_release(cancel);
+        if (!starts)
+            return NULL;
+        /* From here on a signal handler of this thread passes through: it would wait for itself. */
+        unsigned depth = vg_thread.depth++;
+        int cancel = vg_thread_hold();
+        struct vg_guard *guard = start();
+        vg_thread_release(cancel);
+        vg_thread.depth = depth;
         return guard;
     }
     return atomic_load_explicit(word, memory_order_relaxed) == VG_STATE_ON ? &state.guard : NULL;
