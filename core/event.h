@@ -48,7 +48,7 @@ enum vg_op {
 /* Every function of core/ that can fail returns one of these. */
 enum vg_status {
     VG_OK,
-    VG_FULL,      /* no room in the record: totals go on, the item is not listed */
+    VG_FULL,      /* no room in the record: it is counted, and not listed */
     VG_NOT_FOUND, /* free of an address that is not in the ledger */
     VG_DUPLICATE, /* an allocation at an address that is live: the old one was freed where nobody saw it */
     VG_IO,        /* a system call failed; errno says why */
@@ -64,7 +64,7 @@ struct vg_slot {
     union {
         uint64_t stream;
         uint64_t references; /* space VMM: vg_references() */
-        uint64_t target;     /* MAPPING: index + 1 of the slot whose memory it shows; 0 none */
+        uint64_t target;     /* MAPPING: number of the slot whose memory it shows; 0 none */
     };
     uint32_t site;
     uint32_t time_ms; /* since the start of the record */
@@ -113,7 +113,7 @@ struct vg_event {
     /* Left by vg_ledger_apply(). */
     uint32_t site;        /* index plus 1; 0 none */
     struct vg_slot saved; /* FREE: what RESTORE puts back */
-    uint64_t slot;        /* index + 1: FREE: where `saved` was; ALLOC: where it is; 0 not listed */
+    uint64_t slot;        /* number: FREE: where `saved` was; ALLOC: where it is; 0 nowhere */
 };
 
 const char *vg_kind_key(enum vg_kind kind); /* "device"...; "none" out of range */

@@ -3,27 +3,12 @@
  *
  * Place:      gate -> ledger -> record -> analyses. Changed only by vg_ledger_apply(); everyone else sees it const.
  * Holds:      slots are the truth: a slot changes first, its counters after it, all of it between vg_record_begin() and _end(), so that
- *             a reader of a half applied event makes the counters again from the slots. See vg_ledger_check().
+ *             a reader of a half applied event makes the counters again from the slots. What the record has no slot for is counted too, and
+ *             besides in the unlisted_* sums of its owners: those stand for the slots that are missing. See vg_ledger_check().
  * Threads:    the caller holds the ledger lock; nothing here blocks, allocates from libc or logs.
- * Not here:   policy, names, file layout (record.c).
+ * Not here:   slots and the index (ledger_slots.c), references (ledger_vmm.c), policy, names, file layout (record.c).
  */
-#include "core/index.h"
 #include "core/ledger_parts.h"
-
-struct vg_live_node {
-    uint64_t addr;
-    union {
-        uint64_t slot; /* index + 1 */
-        struct vg_live_node *next_spare;
-    };
-    UT_hash_handle hh;
-};
-
-/* Keeps stores in this order for whoever reads after a SIGKILL: a killed thread has made a prefix of them. */
-static inline void in_order(void)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-}
 
 void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record)
 {
@@ -38,100 +23,7 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record)
     ledger->sites = NULL;
     ledger->last_context = 0;
     ledger->free_slot = 0;
-}
-
-/* --- slots and their index ---------------------------------------------------------------------- */
-
-static uint64_t next_slot(const struct vg_ledger *ledger)
-{
-    return ledger->free_slot ? ledger->free_slot
-                             : vg_record_count(ledger->record, VG_SEC_SLOTS) + 1;
-}
-
-static uint64_t take_slot(struct vg_ledger *ledger)
-{
-    uint64_t slot = ledger->free_slot, index;
-    if (slot) {
-        ledger->free_slot = slot_at(ledger, slot)->addr;
-        return slot;
-    }
-    if (!vg_record_reserve(ledger->record, VG_SEC_SLOTS, 1, &index)) {
-        return 0;
-    }
-    vg_record_publish(ledger->record, VG_SEC_SLOTS, index + 1);
-    return index + 1;
-}
-
-static void give_slot(struct vg_ledger *ledger, uint64_t slot)
-{
-    struct vg_slot *at = slot_at(ledger, slot);
-    at->kind = VG_KIND_NONE;
-    in_order();
-    at->addr = ledger->free_slot;
-    ledger->free_slot = slot;
-}
-
-static struct vg_live_node *find_live(const struct vg_ledger *ledger, enum vg_space space,
-                                      uint64_t addr)
-{
-    struct vg_live_node *node = NULL;
-    HASH_FIND(hh, ledger->live[space], &addr, sizeof addr, node);
-    return node;
-}
-
-uint64_t vg_ledger_lookup(const struct vg_ledger *ledger, enum vg_space space, uint64_t addr)
-{
-    const struct vg_live_node *node = find_live(ledger, space, addr);
-    return node ? node->slot : 0;
-}
-
-bool vg_ledger_index(struct vg_ledger *ledger, enum vg_space space, uint64_t addr, uint64_t slot)
-{
-    struct vg_arena *index_arena = &ledger->arena;
-    struct vg_live_node *node = ledger->spare_nodes;
-    if (node) {
-        ledger->spare_nodes = node->next_spare;
-    } else {
-        node = vg_arena_alloc(index_arena, sizeof *node);
-    }
-    if (!node) {
-        return false;
-    }
-    node->addr = addr;
-    node->slot = slot;
-    HASH_ADD(hh, ledger->live[space], addr, sizeof node->addr, node);
-    if (!node->hh.tbl) {
-        node->next_spare = ledger->spare_nodes;
-        ledger->spare_nodes = node;
-        return false;
-    }
-    return true;
-}
-
-void vg_ledger_unindex(struct vg_ledger *ledger, enum vg_space space, uint64_t addr)
-{
-    struct vg_arena *index_arena = &ledger->arena;
-    struct vg_live_node *node = find_live(ledger, space, addr);
-    if (node) {
-        HASH_DELETE(hh, ledger->live[space], node);
-        node->next_spare = ledger->spare_nodes;
-        ledger->spare_nodes = node;
-    }
-}
-
-const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_space space,
-                                     uint64_t addr)
-{
-    return slot_at(ledger, vg_ledger_lookup(ledger, space, addr));
-}
-
-uint64_t vg_ledger_live_count(const struct vg_ledger *ledger)
-{
-    uint64_t count = ledger->nameless_count;
-    for (int space = 0; space < VG_SPACE_COUNT; space++) {
-        count += HASH_COUNT(ledger->live[space]);
-    }
-    return count;
+    ledger->private_slots = (struct vg_private_slots){0};
 }
 
 /* --- counters ----------------------------------------------------------------------------------- */
@@ -144,9 +36,11 @@ static uint32_t device_of(const struct vg_owners *owners)
 
 struct vg_owners vg_ledger_owners(const struct vg_ledger *ledger, const struct vg_slot *slot)
 {
-    struct vg_owners owners = {.site = site_at(ledger, slot->site),
+    bool by_device = slot->site & VG_SITE_IS_DEVICE;
+    struct vg_owners owners = {.site = by_device ? NULL : site_at(ledger, slot->site),
                                .context = context_at(ledger, slot->context)};
-    owners.device = device_at(ledger, device_of(&owners));
+    owners.device = device_at(ledger, by_device ? slot->site & ~(uint32_t)VG_SITE_IS_DEVICE
+                                                : device_of(&owners));
     return owners;
 }
 
@@ -184,13 +78,38 @@ static void count_in_device(struct vg_device *device, const struct vg_slot *slot
     }
 }
 
+/* The sums that stand for slots which the record does not have: before the counters, as a slot would be. */
+static void count_unlisted(struct vg_ledger *ledger, const struct vg_owners *owners,
+                           const struct vg_slot *slot, uint64_t bytes, uint64_t one)
+{
+    struct vg_header *header = ledger->record->header;
+    header->unlisted_bytes += bytes;
+    header->unlisted_count += one;
+    if (owners->site) {
+        owners->site->unlisted_bytes += bytes;
+        owners->site->unlisted_count += one;
+    }
+    if (owners->context && vg_kind_layer(slot->kind) == VG_LAYER_DRIVER) {
+        owners->context->unlisted_bytes += bytes;
+        owners->context->unlisted_count += one;
+    }
+    if (owners->device) {
+        owners->device->unlisted_bytes[slot->kind] += bytes;
+        owners->device->unlisted_count[slot->kind] += one;
+    }
+    in_order();
+}
+
 /* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes away. */
-void vg_ledger_count_live(const struct vg_owners *owners, const struct vg_slot *slot,
-                          enum vg_change change)
+void vg_ledger_count_live(struct vg_ledger *ledger, uint64_t at, const struct vg_slot *slot,
+                          const struct vg_owners *owners, enum vg_change change)
 {
     uint64_t bytes = change == VG_LIVE ? slot->bytes : 0 - slot->bytes;
     uint64_t one = change == VG_LIVE ? 1 : UINT64_MAX;
     struct vg_site *site = owners->site;
+    if (is_private(at)) {
+        count_unlisted(ledger, owners, slot, bytes, one);
+    }
     if (site) {
         if (owners->device) {
             keep_at_peak(site, owners->device);
@@ -230,20 +149,23 @@ static void count_calls(const struct vg_owners *owners, const struct vg_slot *sl
 
 /* --- the operations ----------------------------------------------------------------------------- */
 
-/* Index + 1 of its slot; 0: no room. */
+/* Its slot; private where the record is full; 0: no memory for that either, and it is counted as dropped. */
 static uint64_t list(struct vg_ledger *ledger, const struct vg_owners *owners,
                      const struct vg_slot *wanted)
 {
-    uint64_t slot = take_slot(ledger);
+    struct vg_header *header = ledger->record->header;
+    bool to_record = !(wanted->site & VG_SITE_IS_DEVICE);
+    uint64_t slot = to_record ? vg_ledger_take_slot(ledger) : 0;
+    if (!slot) {
+        slot = vg_ledger_take_private(ledger);
+        header->saturated |= to_record ? VG_SAT_SLOTS : VG_SAT_SITES;
+    }
     if (slot && !vg_ledger_index(ledger, vg_kind_space(wanted->kind), wanted->addr, slot)) {
-        give_slot(ledger, slot);
+        vg_ledger_give_slot(ledger, slot);
         slot = 0;
     }
     if (!slot) {
-        struct vg_header *header = ledger->record->header;
-        header->saturated |= VG_SAT_SLOTS;
-        header->unlisted_count++;
-        header->unlisted_bytes += wanted->bytes;
+        header->dropped_count++;
         return 0;
     }
     struct vg_slot *at = slot_at(ledger, slot);
@@ -253,7 +175,7 @@ static uint64_t list(struct vg_ledger *ledger, const struct vg_owners *owners,
     in_order();
     at->kind = wanted->kind;
     in_order();
-    vg_ledger_count_live(owners, wanted, VG_LIVE);
+    vg_ledger_count_live(ledger, slot, wanted, owners, VG_LIVE);
     return slot;
 }
 
@@ -262,14 +184,14 @@ struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t t
     struct vg_slot was = *slot_at(ledger, slot);
     struct vg_owners owners = vg_ledger_owners(ledger, &was);
     enum vg_space space = vg_kind_space(was.kind);
-    give_slot(ledger, slot);
+    vg_ledger_give_slot(ledger, slot);
     in_order();
     if (space == VG_SPACE_VMM && !vg_references_handles(was.references)) {
         ledger->nameless_count--;
     } else {
         vg_ledger_unindex(ledger, space, was.addr);
     }
-    vg_ledger_count_live(&owners, &was, VG_ENDED);
+    vg_ledger_count_live(ledger, slot, &was, &owners, VG_ENDED);
     count_calls(&owners, &was, VG_ENDED, 1, time_ns);
     return was;
 }
@@ -281,8 +203,8 @@ static bool is_context_bound(uint8_t kind)
            kind != VG_KIND_MEMPOOL;
 }
 
-/* false: where it would be listed says another device than the event. */
-static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out,
+/* Where neither site nor context say the event's device (full sections), the slot itself does, and is a private one. */
+static void fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out,
                       struct vg_owners *owners_out)
 {
     uint32_t device = vg_ledger_device(ledger, event->device);
@@ -310,7 +232,10 @@ static bool fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct v
         slot_out->references = vg_references(1, 0);
     }
     *owners_out = vg_ledger_owners(ledger, slot_out);
-    return device_of(owners_out) == device;
+    if (device_of(owners_out) != device) {
+        slot_out->site = VG_SITE_IS_DEVICE | device;
+        *owners_out = vg_ledger_owners(ledger, slot_out);
+    }
 }
 
 enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event)
@@ -325,17 +250,13 @@ enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event)
         header->duplicate_count++;
         status = VG_DUPLICATE;
     }
-    if (!fill_slot(ledger, event, &slot, &owners)) {
-        header->unlisted_count++;
-        header->unlisted_bytes += event->bytes;
-        return VG_FULL;
-    }
+    fill_slot(ledger, event, &slot, &owners);
     event->slot = list(ledger, &owners, &slot);
     if (!event->slot) {
         return VG_FULL;
     }
     count_calls(&owners, &slot, VG_LIVE, 1, event->time_ns);
-    return status;
+    return is_private(event->slot) ? VG_FULL : status;
 }
 
 static enum vg_space space_of(const struct vg_event *event)
@@ -361,7 +282,7 @@ static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *even
     }
     event->slot = slot;
     event->saved = vg_ledger_end(ledger, slot, event->time_ns);
-    event->site = event->saved.site;
+    event->site = site_id(&event->saved);
     return VG_OK;
 }
 
@@ -382,7 +303,7 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     if (!list(ledger, &owners, saved)) {
         return VG_FULL;
     }
-    event->site = saved->site;
+    event->site = site_id(saved);
     count_calls(&owners, saved, VG_ENDED, UINT64_MAX, event->time_ns);
     return VG_OK;
 }
@@ -405,10 +326,8 @@ static enum vg_status apply_context_end(struct vg_ledger *ledger, const struct v
     if (!context) {
         return VG_NOT_FOUND;
     }
-    uint64_t count = vg_record_count(ledger->record, VG_SEC_SLOTS);
-    for (uint64_t slot = 1; slot <= count; slot++) {
-        const struct vg_slot *at = slot_at(ledger, slot);
-        if (at->kind != VG_KIND_NONE && at->context == context) {
+    for (uint64_t slot = vg_ledger_next(ledger, 0); slot; slot = vg_ledger_next(ledger, slot)) {
+        if (slot_at(ledger, slot)->context == context) {
             vg_ledger_end(ledger, slot, event->time_ns);
         }
     }
@@ -456,7 +375,7 @@ enum vg_status vg_ledger_apply(struct vg_ledger *ledger, struct vg_event *event)
         (event->op == VG_OP_ALLOC && event->kind == VG_KIND_NONE)) {
         return VG_INVALID;
     }
-    vg_record_begin(ledger->record, vg_intent((uint32_t)next_slot(ledger), event->op));
+    vg_record_begin(ledger->record, vg_intent((uint32_t)ledger->free_slot, event->op));
     header->event_count++;
     header->last_event_ns = event->time_ns;
     enum vg_status status = apply(ledger, event);

@@ -38,7 +38,7 @@ enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *even
 {
     event->slot = slot;
     event->saved = *slot_at(ledger, slot);
-    event->site = event->saved.site;
+    event->site = site_id(&event->saved);
     drop(ledger, slot, true, event->time_ns);
     return VG_OK;
 }
@@ -67,8 +67,8 @@ static uint64_t mapping_of(const struct vg_ledger *ledger, uint64_t addr)
     if (slot && slot_at(ledger, slot)->kind == VG_KIND_MAPPING) {
         return slot;
     }
-    uint64_t count = vg_record_count(ledger->record, VG_SEC_SLOTS);
-    for (slot = 1; slot <= count; slot++) { /* an address inside a mapping: rare */
+    /* An address inside a mapping: rare. */
+    for (slot = vg_ledger_next(ledger, 0); slot; slot = vg_ledger_next(ledger, slot)) {
         const struct vg_slot *at = slot_at(ledger, slot);
         if (at->kind == VG_KIND_MAPPING && addr >= at->addr && addr - at->addr < at->bytes) {
             return slot;
@@ -98,15 +98,16 @@ enum vg_status vg_ledger_retain(struct vg_ledger *ledger, const struct vg_event 
 }
 
 /* Nobody says how large imported memory is: as much of it as was ever shown at once. */
-static void learn_size(struct vg_ledger *ledger, struct vg_slot *at, uint64_t bytes)
+static void learn_size(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes)
 {
+    struct vg_slot *at = slot_at(ledger, slot);
     if (at->kind != VG_KIND_IMPORTED || at->bytes >= bytes) {
         return;
     }
     struct vg_owners owners = vg_ledger_owners(ledger, at);
-    vg_ledger_count_live(&owners, at, VG_ENDED);
+    vg_ledger_count_live(ledger, slot, at, &owners, VG_ENDED);
     at->bytes = bytes;
-    vg_ledger_count_live(&owners, at, VG_LIVE);
+    vg_ledger_count_live(ledger, slot, at, &owners, VG_LIVE);
 }
 
 enum vg_status vg_ledger_map(struct vg_ledger *ledger, struct vg_event *event)
@@ -116,10 +117,10 @@ enum vg_status vg_ledger_map(struct vg_ledger *ledger, struct vg_event *event)
     event->stream = target;
     enum vg_status status = vg_ledger_alloc(ledger, event);
     struct vg_slot *at = slot_at(ledger, target);
-    if (!at || status == VG_FULL) {
+    if (!at || !event->slot) {
         return status;
     }
-    learn_size(ledger, at, event->bytes);
+    learn_size(ledger, target, event->bytes);
     set_references(at, vg_references_handles(at->references),
                    vg_references_mappings(at->references) + 1);
     return status;

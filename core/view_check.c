@@ -20,12 +20,21 @@ static void add(struct vg_sum *sum, uint64_t bytes)
     sum->count++;
 }
 
+static void add_kind(struct vg_device_sum *sum, enum vg_kind kind, uint64_t bytes, uint64_t count)
+{
+    enum vg_layer layer = vg_kind_layer(kind);
+    sum->kind[kind].bytes += bytes;
+    sum->kind[kind].count += count;
+    sum->driver_count += layer == VG_LAYER_DRIVER ? count : 0;
+    sum->tracked_bytes += vg_kind_occupies(kind) ? bytes : 0;
+    sum->block_bytes += layer == VG_LAYER_TORCH ? bytes : 0;
+}
+
 static void add_slot(struct vg_view_sums *sums, const struct vg_view *view,
                      const struct vg_slot *slot)
 {
     enum vg_layer layer = vg_kind_layer(slot->kind);
     uint32_t device = vg_view_slot_device(view, slot);
-    sums->live_count[layer]++;
     if (slot->site) {
         add(&sums->sites[slot->site - 1], slot->bytes);
     }
@@ -33,11 +42,27 @@ static void add_slot(struct vg_view_sums *sums, const struct vg_view *view,
         add(&sums->contexts[slot->context - 1], slot->bytes);
     }
     if (device) {
-        struct vg_device_sum *sum = &sums->devices[device - 1];
-        add(&sum->kind[slot->kind], slot->bytes);
-        sum->driver_count += layer == VG_LAYER_DRIVER;
-        sum->tracked_bytes += vg_kind_occupies(slot->kind) ? slot->bytes : 0;
-        sum->block_bytes += layer == VG_LAYER_TORCH ? slot->bytes : 0;
+        add_kind(&sums->devices[device - 1], slot->kind, slot->bytes, 1);
+    }
+}
+
+/* What the writer counted without a slot: sums of its own say how much, at each owner. */
+static void add_unlisted(struct vg_view_sums *sums, const struct vg_view *view)
+{
+    for (uint64_t i = 0, n = vg_view_count(view, VG_SEC_SITES); i < n; i++) {
+        const struct vg_site *site = vg_view_site(view, i);
+        sums->sites[i] = (struct vg_sum){site->unlisted_bytes, site->unlisted_count};
+    }
+    for (uint64_t i = 0, n = vg_view_count(view, VG_SEC_CONTEXTS); i < n; i++) {
+        const struct vg_context *context = vg_view_context(view, i);
+        sums->contexts[i] = (struct vg_sum){context->unlisted_bytes, context->unlisted_count};
+    }
+    for (uint64_t i = 0, n = vg_view_count(view, VG_SEC_DEVICES); i < n; i++) {
+        const struct vg_device *device = vg_view_device(view, i);
+        for (int kind = 0; kind < VG_KIND_COUNT; kind++) {
+            add_kind(&sums->devices[i], kind, device->unlisted_bytes[kind],
+                     device->unlisted_count[kind]);
+        }
     }
 }
 
@@ -55,6 +80,7 @@ bool vg_view_sums_init(struct vg_view_sums *sums, const struct vg_view *view)
     sums->sites = sums->memory;
     sums->contexts = sums->sites + sites;
     sums->devices = (struct vg_device_sum *)(sums->contexts + contexts);
+    add_unlisted(sums, view);
     uint64_t slots = vg_view_count(view, VG_SEC_SLOTS);
     for (uint64_t i = 0; i < slots; i++) {
         const struct vg_slot *slot = vg_view_slot(view, i);

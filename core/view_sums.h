@@ -1,4 +1,4 @@
-/* view_sums.h -- what the slots of a record add up to: the truth that counters are checked against or made again from.
+/* view_sums.h -- what the slots of a record, and what it could not list, add up to: the truth that counters are held to or made again from.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef VG_VIEW_SUMS_H
@@ -19,7 +19,6 @@ struct vg_device_sum {
 struct vg_view_sums {
     struct vg_sum *sites, *contexts; /* by index */
     struct vg_device_sum *devices;
-    uint64_t live_count[VG_LAYER_COUNT];
     void *memory;
 };
 

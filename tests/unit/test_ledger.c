@@ -245,14 +245,86 @@ static void test_a_full_record_goes_on_counting(void **state)
         listed += status == VG_OK;
     }
     assert_true(listed > 1000 && listed < n);
-    assert_int_equal(unit->record.header->unlisted_count, n - listed);
-    assert_int_equal(unit->record.header->unlisted_bytes, (n - listed) * 512);
-    assert_true(unit->record.header->saturated & VG_SAT_SLOTS);
-    assert_int_equal(unit_device(unit, 0)->tracked_bytes, listed * 512);
+    const struct vg_header *header = unit->record.header;
+    const struct vg_device *device = unit_device(unit, 0);
+    assert_int_equal(header->unlisted_count, n - listed);
+    assert_int_equal(header->unlisted_bytes, (n - listed) * 512);
+    assert_true(header->saturated & VG_SAT_SLOTS);
+    assert_int_equal(device->tracked_bytes, n * 512);
+    assert_int_equal(device->alloc_count, n);
     unit_check_ledger(unit);
-    /* What is freed makes room again. */
+    /* What is freed makes room again; a free of what is not listed counts too. */
     unit_free(unit, VG_LAYER_DRIVER, A, NULL);
     assert_int_equal(unit_alloc(unit, VG_KIND_DEVICE, A, 512, 0), VG_OK);
+    for (uint64_t i = 0; i < n; i++) {
+        assert_int_equal(unit_free(unit, VG_LAYER_DRIVER, A + i * 512, NULL), VG_OK);
+    }
+    unit_check_ledger(unit);
+    assert_int_equal(header->unlisted_count, 0);
+    assert_int_equal(header->unlisted_bytes, 0);
+    assert_int_equal(device->tracked_bytes, 0);
+    assert_int_equal(device->peak_bytes[VG_LAYER_DRIVER], n * 512);
+    assert_int_equal(device->free_count, n + 1);
+    assert_int_equal(header->unknown_free_count, 0);
+}
+
+static void test_a_full_record_knows_contexts_mappings_and_refused_frees(void **state)
+{
+    struct unit *unit = *state;
+    struct vg_event event;
+    unit_fill_slots(unit, 0);
+    assert_int_equal(context_op(unit, VG_OP_CTX_CREATE, 7), VG_OK);
+    assert_int_equal(alloc_on(unit, VG_KIND_DEVICE, A, 100, 0, 7), VG_FULL);
+    assert_int_equal(alloc_on(unit, VG_KIND_DEVICE, B, 10, 0, 8), VG_FULL);
+    unit_check_ledger(unit);
+    unit_free(unit, VG_LAYER_DRIVER, B, &event);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 100);
+    event.op = VG_OP_RESTORE;
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 110);
+    assert_int_equal(unit_alloc(unit, VG_KIND_VMM, C, 2 * MIB, 0), VG_FULL);
+    event = (struct vg_event){.op = VG_OP_MAP, .addr = A + 64 * MIB, .bytes = 2 * MIB, .handle = C};
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_FULL);
+    event = (struct vg_event){.op = VG_OP_FREE, .kind = VG_KIND_VMM, .addr = C};
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    unit_check_ledger(unit);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 110 + 2 * MIB);
+    event = (struct vg_event){.op = VG_OP_UNMAP, .addr = A + 64 * MIB, .bytes = 2 * MIB};
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 110);
+    assert_int_equal(context_op(unit, VG_OP_CTX_DESTROY, 7), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 10);
+    unit_check_ledger(unit);
+}
+
+/* Sites full, and a context of another device than the call names: only the slot can say the device. */
+static void test_without_a_site_the_device_is_kept(void **state)
+{
+    struct unit *unit = *state;
+    alloc_on(unit, VG_KIND_DEVICE, A, 100, 1, 7);
+    unit_fill_slots(unit, 8);
+    for (uint32_t i = 1; !(unit->record.header->saturated & VG_SAT_SITES); i++) {
+        unit_alloc(unit, VG_KIND_DEVICE, B, 1, i);
+    }
+    unit_free(unit, VG_LAYER_DRIVER, B, NULL);
+    uint64_t before = unit_device(unit, 1)->tracked_bytes;
+    struct vg_event event = {.op = VG_OP_ALLOC,
+                             .kind = VG_KIND_DEVICE,
+                             .addr = C,
+                             .bytes = 50,
+                             .stack = 1u << 20,
+                             .context_id = 7};
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_FULL);
+    assert_int_equal(event.site, 0);
+    assert_int_equal(unit_device(unit, 1)->tracked_bytes, before + 50);
+    unit_check_ledger(unit);
+    assert_int_equal(unit_free(unit, VG_LAYER_DRIVER, C, &event), VG_OK);
+    assert_int_equal(event.site, 0);
+    assert_int_equal(unit_device(unit, 1)->tracked_bytes, before);
+    event.op = VG_OP_RESTORE;
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    assert_int_equal(unit_device(unit, 1)->tracked_bytes, before + 50);
+    unit_check_ledger(unit);
 }
 
 static void test_where_sites_are_full_the_bytes_still_count(void **state)
@@ -356,6 +428,8 @@ int main(void)
         TEST(test_a_context_takes_everything_in_it_along),
         TEST(test_sites_know_what_they_had_at_the_peak),
         TEST(test_a_full_record_goes_on_counting),
+        TEST(test_a_full_record_knows_contexts_mappings_and_refused_frees),
+        TEST(test_without_a_site_the_device_is_kept),
         TEST(test_where_sites_are_full_the_bytes_still_count),
         TEST(test_one_allocation_at_a_time_needs_no_more_memory),
         TEST(test_memory_per_live_allocation_is_within_the_budget),

@@ -133,6 +133,26 @@ static inline int unit_in_child(int (*body)(struct unit *), uint64_t limit_bytes
     return status;
 }
 
+/* From here on the record grows no more, and has slots for `left` more live ones. What takes the others is a site without a device. */
+static inline void unit_fill_slots(struct unit *unit, uint64_t left)
+{
+    uint64_t room, index;
+    for (int section = 0; section < VG_SEC_COUNT; section++) {
+        vg_record_reserve(&unit->record, (enum vg_section_id)section, 1, &index);
+    }
+    room = vg_chunk_first(unit->record.header->section[VG_SEC_SLOTS].base_count,
+                          unit->record.header->section[VG_SEC_SLOTS].chunk_count);
+    unit->record.mapped_bytes = unit->record.header->file_bytes;
+    unit->record.stuck = true;
+    for (uint64_t i = vg_record_count(&unit->record, VG_SEC_SLOTS); i + left < room; i++) {
+        struct vg_event event = {.op = VG_OP_ALLOC,
+                                 .kind = VG_KIND_PINNED,
+                                 .addr = UINT64_C(0x100000000) + i,
+                                 .device = -1};
+        vg_ledger_apply(&unit->ledger, &event);
+    }
+}
+
 static inline uint64_t unit_random(uint64_t *state)
 {
     *state ^= *state << 13;
