@@ -370,9 +370,11 @@ static json *hooks_json(const struct vg_report *report)
     for (unsigned i = 0; i < report->note_count; i++)
         json_object_array_add(notes, text_always(report->notes[i]));
     char saturated[96] = "";
-    if (header->saturated)
+    if (header->unlisted_count)
         snprintf(saturated, sizeof saturated, "%" PRIu64 " allocations not itemised",
                  header->unlisted_count);
+    else if (header->saturated & ~(uint32_t)VG_SAT_SLOTS)
+        snprintf(saturated, sizeof saturated, "sites, stacks or names are missing");
     put(object, "reached", reached);
     put(object, "fallback_count", json_object_new_uint64(header->fallback_count));
     put(object, "unknown_free_count", json_object_new_uint64(header->unknown_free_count));

@@ -13,14 +13,16 @@ void vg_analysis_health(struct vg_report *report)
         vg_report_note(report, "the record ends in the middle of an event: every counter was made "
                                "again from the live allocations");
     if (header->unlisted_count)
-        vg_report_note(
-            report, "the record is full: %" PRIu64 " allocations of %s are counted but not listed",
-            header->unlisted_count, vg_bytes_text(text, header->unlisted_bytes));
-    else if (header->saturated)
-        vg_report_note(report, "the record is full: some stacks or names are missing");
+        vg_report_note(report,
+                       "the record is full: %" PRIu64
+                       " live allocations of %s are in every sum, but not listed one by one",
+                       header->unlisted_count, vg_bytes_text(text, header->unlisted_bytes));
+    if (header->saturated & ~(uint32_t)VG_SAT_SLOTS)
+        vg_report_note(report, "the record is full: some sites, stacks or names are missing");
     if (header->dropped_count)
         vg_report_note(report,
-                       "%" PRIu64 " events came while the guard was busy and are not counted",
+                       "%" PRIu64
+                       " events are not counted: the guard was busy, or there was no memory for it",
                        header->dropped_count);
     if (header->duplicate_count)
         vg_report_note(

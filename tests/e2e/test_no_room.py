@@ -85,10 +85,10 @@ def tracked(report):
 
 
 def assert_counts_all(report, live):
-    """What did not fit is in no list and in no sum (nobody could take it out again), but it is said how much it is."""
+    """What did not fit is in every sum, and it is said how much it is."""
     number, text = report["hooks"]["saturated"].split(" ", 1)
-    assert text == "allocations not itemised"
-    assert 0 < tracked(report) == live - int(number) * 4096
+    assert text == "allocations not itemised" and int(number) > 0
+    assert tracked(report) == live
     guarded.assert_adds_up(report)
 
 

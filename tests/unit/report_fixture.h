@@ -92,6 +92,7 @@ UNUSED_OK static void context_of(struct fixture *f, int32_t ordinal, uint64_t id
                              .context_id = id,
                              .handle = id << 8,
                              .primary = primary,
+                             .bytes = VG_UNKNOWN,
                              .time_ns = f->now_ns};
     assert_int_equal(vg_ledger_apply(&f->ledger, &event), VG_OK);
 }

@@ -66,6 +66,36 @@ static void test_report_of_an_empty_record_has_nothing_and_says_so(void **state)
     fixture_close(&f);
 }
 
+static bool is_noted(const struct vg_report *report, const char *line)
+{
+    bool found = false;
+    for (unsigned i = 0; i < report->note_count; i++)
+        found |= strcmp(report->notes[i], line) == 0;
+    return found;
+}
+
+static void test_report_says_what_is_not_listed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    alloc_of(&f, VG_KIND_DEVICE, MIB(1), 0);
+    f.record.header->saturated = VG_SAT_SLOTS;
+    assert_int_equal(report_at(&f, 0, false)->note_count, 0); /* what was not is gone again */
+    f.record.header->unlisted_count = 2;
+    f.record.header->unlisted_bytes = MIB(3);
+    f.record.header->dropped_count = 4;
+    const struct vg_report *report = report_at(&f, 0, false);
+    assert_true(is_noted(report, "the record is full: 2 live allocations of 3.0 MiB are in every "
+                                 "sum, but not listed one by one"));
+    assert_true(is_noted(report, "4 events are not counted: the guard was busy, or there was no "
+                                 "memory for it"));
+    f.record.header->saturated |= VG_SAT_SITES;
+    assert_true(is_noted(report_at(&f, 0, false),
+                         "the record is full: some sites, stacks or names are missing"));
+    fixture_close(&f);
+}
+
 static void test_bytes_read_well(void **state)
 {
     (void)state;
@@ -111,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_report_of_an_incident_is_of_its_moment),
         cmocka_unit_test(test_report_refuses_an_incident_that_is_not_there),
         cmocka_unit_test(test_report_of_an_empty_record_has_nothing_and_says_so),
+        cmocka_unit_test(test_report_says_what_is_not_listed),
         cmocka_unit_test(test_bytes_read_well),
         cmocka_unit_test(test_report_of_many_live_allocations_is_fast),
     };
