@@ -272,25 +272,42 @@ void vg_target_close(struct vg_target *target)
 
 /* --- what a killed process left ---------------------------------------------------------------- */
 
+struct left {
+    unsigned long long started, copy; /* copy: N of a name that ends in -N, else 1 */
+};
+
+/* "vramguard.host.PID-STARTED[-N].vgr", a whole record. */
+static bool parse_left(const char *name, const char *middle, struct left *out)
+{
+    char kind[16], *end;
+    uint32_t number;
+    const char *at = strncmp(name, "vramguard.", 10) ? NULL : strstr(name, middle);
+    if (!at || !ends_with(name, ".vgr") || vg_incident_name(name, kind, &number))
+        return false;
+    out->started = strtoull(at + strlen(middle), &end, 10);
+    out->copy = *end == '-' ? strtoull(end + 1, NULL, 10) : 1;
+    return true;
+}
+
+/* The newest: a process that executes another program keeps its number, and a restarted container has the numbers of the one before. */
 static char *left_in(const char *directory, uint32_t pid, uint64_t started_ns)
 {
-    char middle[32], *found = NULL, kind[16];
-    uint32_t number;
+    char middle[32], *found = NULL;
+    struct left best = {0, 0}, left;
     snprintf(middle, sizeof(middle), ".%u-", pid);
     DIR *listing = opendir(directory);
-    for (struct dirent *entry; listing && !found && (entry = readdir(listing));) {
-        const char *name = entry->d_name;
-        const char *at = strncmp(name, "vramguard.", 10) ? NULL : strstr(name, middle);
-        if (!at || !ends_with(name, ".vgr") || vg_incident_name(name, kind, &number))
+    char *absolute = realpath(directory, NULL);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (!parse_left(entry->d_name, middle, &left) ||
+            left.started + 1 < started_ns / 1000000000u || /* of an older process */
+            left.started < best.started || (left.started == best.started && left.copy < best.copy))
             continue;
-        uint64_t started = strtoull(at + strlen(middle), NULL, 10);
-        if (started + 1 < started_ns / 1000000000u) /* an older process had this number */
-            continue;
-        char *absolute = realpath(directory, NULL);
-        if (asprintf(&found, "%s/%s", absolute ? absolute : directory, name) < 0)
+        free(found);
+        if (asprintf(&found, "%s/%s", absolute ? absolute : directory, entry->d_name) < 0)
             found = NULL;
-        free(absolute);
+        best = left;
     }
+    free(absolute);
     if (listing)
         closedir(listing);
     return found;
@@ -338,13 +355,19 @@ static uint64_t process_start_ns(unsigned long pid)
     return start > 0 ? (uint64_t)(start * 1e9) : 0;
 }
 
+/* Records name their host up to the first dot; one that does not is taken as if it did. */
+static bool is_this_host(const char *host)
+{
+    char here[256] = "";
+    gethostname(here, sizeof(here) - 1);
+    size_t length = strcspn(here, ".");
+    return strcspn(host, ".") == length && strncmp(here, host, length) == 0;
+}
+
 bool vg_record_is_alive(const struct vg_header *header, const char *host)
 {
     enum { CLOCK_SLACK_SECONDS = 2 };
-    char here[256] = "";
-    gethostname(here, sizeof(here) - 1);
-    here[strcspn(here, ".")] = 0;
-    if (header->ended != VG_ENDED_NO || strcmp(here, host))
+    if (header->ended != VG_ENDED_NO || !is_this_host(host))
         return false;
     /* A process started after the record was made has only inherited the number. */
     uint64_t start = process_start_ns(header->pid);
