@@ -183,6 +183,14 @@ static void *real_for_caller(const char *symbol, const void *caller)
     return vg_resolve_next(symbol);
 }
 
+static unsigned first_slot(unsigned hook)
+{
+    for (unsigned slot = 0; slot < VG_PROVIDERS_MAX; slot++)
+        if (vg_hooks_real(slot, hook))
+            return slot;
+    return VG_PROVIDERS_MAX;
+}
+
 static unsigned find_slot(unsigned hook, const void *caller)
 {
     const struct vg_hook_row *row = &vg_hook_rows[hook];
@@ -192,11 +200,8 @@ static unsigned find_slot(unsigned hook, const void *caller)
         real = vg_resolve_loaded("libcuda.so.1", row->symbol);
     if (real && locate(real, &slot, &found))
         return slot;
-    /* Called from code that is in no library's scope (a JIT, a foreign-function library): the first provider that has it. */
-    for (slot = 0; slot < VG_PROVIDERS_MAX; slot++)
-        if (vg_hooks_real(slot, hook))
-            return slot;
-    return VG_PROVIDERS_MAX;
+    /* Called from code that is in no library's scope (a JIT, a foreign-function library). */
+    return first_slot(hook);
 }
 
 unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
@@ -207,6 +212,10 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
     if ((known & ~UINT64_C(0xff)) == key && (known & 0xff) &&
         vg_hooks_real((unsigned)(known & 0xff) - 1, hook))
         return (unsigned)(known & 0xff) - 1;
+    /* From a signal handler that interrupted the guard: perhaps inside the loader, which must not be entered again. */
+    bool interrupts = vg_thread.depth && !vg_thread.calling;
+    if (interrupts && first_slot(hook) < VG_PROVIDERS_MAX)
+        return first_slot(hook);
     unsigned slot = find_slot(hook, caller);
     vg_resolve_calm();
     if (slot < VG_PROVIDERS_MAX)
