@@ -214,6 +214,8 @@ static void read_knobs(void)
               "a list of api:microseconds");
     const char *account = getenv("VGSIM_ACCOUNT");
     knobs->account = account && *account ? strdup(account) : NULL;
+    const char *strict = getenv("VGSIM_STRICT_CAPTURE");
+    knobs->strict_capture = strict && *strict ? strdup(strict) : NULL;
 }
 
 const struct vgsim_knobs *vgsim_knobs(void)

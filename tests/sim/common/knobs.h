@@ -50,7 +50,8 @@ struct vgsim_knobs {
     struct vgsim_fail fails[VGSIM_MAX_RULES];
     int latency_count;
     struct vgsim_latency latencies[VGSIM_MAX_RULES];
-    const char *account; /* NULL: no books */
+    const char *account;        /* NULL: no books */
+    const char *strict_capture; /* NULL: calls made during a capture are not listed */
 };
 
 /* The knobs, read once. A value that cannot be read is one line on stderr, and its default. */

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Holds:      live spans never overlap; a kind's requested bytes are the sum of its blocks' bytes, except
- *             that mapped memory (vmm) is counted by its handles, in vmm.c.
+ *             that mapped memory (vmm) is counted by its handles, in vmm.c, and memory of graphs by what
+ *             their launches made, in graph_memory.c.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -44,9 +45,17 @@ bool vgsim_block_covers(uintptr_t address, size_t bytes)
         struct vgsim_block *block = vgsim_block_at(address);
         if (!block || (block->kind == VGSIM_KIND_vmm && !block->flags))
             return false;
+        /* An allocation of a graph that no launch has made: there for nodes only. */
+        if (block->kind == VGSIM_KIND_graph && !block->flags && !vgsim_capture_any())
+            return false;
         address = block->address + block->span;
     }
     return true;
+}
+
+static bool is_counted(const struct vgsim_block *block)
+{
+    return block->kind != VGSIM_KIND_vmm && block->kind != VGSIM_KIND_graph;
 }
 
 /* A program may unmap memory that it had registered, and the host then gives that range to us: the
@@ -79,7 +88,7 @@ struct vgsim_block *vgsim_block_add(const struct vgsim_block *values, struct vgs
     if (block->next)
         block->next->previous = block;
     *list = block;
-    if (block->kind != VGSIM_KIND_vmm)
+    if (is_counted(block))
         vgsim_books_count(block->device, block->kind, (int64_t)block->bytes, 1);
     return block;
 }
@@ -93,7 +102,7 @@ void vgsim_block_remove(struct vgsim_block *block, struct vgsim_block **list)
         *list = block->next;
     if (block->next)
         block->next->previous = block->previous;
-    if (block->kind != VGSIM_KIND_vmm)
+    if (is_counted(block))
         vgsim_books_count(block->device, block->kind, -(int64_t)block->bytes, -1);
     free(block);
 }

@@ -80,6 +80,7 @@ static void set_up(struct CUctx_st *context, CUdevice device, unsigned int flags
     context->id = ++state.last_id;
     context->device = device;
     context->flags = flags;
+    vgsim_line_open(&context->line, context, true, false);
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
     context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = (size_t)7 << 20;
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = (size_t)8 << 20;
@@ -103,10 +104,15 @@ static struct CUctx_st *find_dead(void)
 
 static void tear_down(struct CUctx_st *context)
 {
+    vgsim_work_done_context(context);
+    vgsim_graph_memory_end(context);
+    vgsim_line_close(&context->line);
     while (context->objects) {
         struct vgsim_object *object = context->objects;
         if (object->type == STREAM)
-            vgsim_capture_forget((struct CUstream_st *)object);
+            vgsim_stream_forget((struct CUstream_st *)object);
+        if (object->type == EVENT)
+            vgsim_event_forget((CUevent)object);
         if (object->type == MODULE)
             vgsim_module_forget((struct CUmod_st *)object);
         vgsim_object_remove(object);
@@ -230,8 +236,10 @@ static CUresult retain_primary(CUcontext *out, CUdevice number)
 static void end_primary(CUdevice number)
 {
     struct vgsim_device *device = vgsim_device_changed(number);
+    vgsim_work_done_context(device->primary);
     vgsim_pools_reset(number);
     tear_down(device->primary);
+    vgsim_graph_pool_end(number);
     device->primary_references = 0;
     device->runtime_holds = false;
 }

@@ -98,8 +98,12 @@ static CUresult synchronize(CUcontext which)
     CUresult result;
     struct CUctx_st *context = pick(which, &result);
     if (context)
-        vgsim_pools_sync(context->device);
-    return result;
+        result = vgsim_capture_over(context);
+    if (!context || result != CUDA_SUCCESS)
+        return result;
+    vgsim_work_done_context(context);
+    vgsim_pools_sync(context->device);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSynchronize(void)

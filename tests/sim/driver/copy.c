@@ -13,7 +13,7 @@
 static CUresult copy(void *to, const void *from, size_t bytes, CUstream stream)
 {
     CUresult result = vgsim_stream_check(stream);
-    if (result == CUDA_SUCCESS && bytes && !vgsim_stream_capturing(stream))
+    if (result == CUDA_SUCCESS && bytes && !vgsim_stream_takes(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memmove(to, from, bytes);
     return result;
 }
@@ -179,7 +179,7 @@ static CUresult copy_box(const CUDA_MEMCPY3D *box, CUstream stream)
         (to.pitch && to.pitch < box->WidthInBytes) || !side_is_valid(&from, box) ||
         !side_is_valid(&to, box))
         return CUDA_ERROR_INVALID_VALUE;
-    if (vgsim_stream_capturing(stream))
+    if (vgsim_stream_takes(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         return CUDA_SUCCESS;
     for (size_t z = 0; z < box->Depth; z++)
         for (size_t y = 0; y < box->Height; y++)

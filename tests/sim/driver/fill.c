@@ -63,7 +63,7 @@ static CUresult fill_rows(CUdeviceptr to, size_t pitch, uint32_t value, size_t w
         __builtin_mul_overflow(pitch, rows - 1, &all) || __builtin_add_overflow(all, line, &all) ||
         (rows > 1 && pitch < line) || to % width || !vgsim_block_covers((uintptr_t)to, all))
         return CUDA_ERROR_INVALID_VALUE;
-    if (vgsim_stream_capturing(stream))
+    if (vgsim_stream_takes(stream, CU_GRAPH_NODE_TYPE_MEMSET))
         return CUDA_SUCCESS;
     for (size_t y = 0; y < rows; y++)
         fill((uintptr_t)to + y * pitch, value, width, count);

@@ -27,7 +27,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function)
         config->blockDimX > 1024 || config->blockDimY > 1024 || config->blockDimZ > 64 ||
         threads > MAX_THREADS || config->sharedMemBytes > SHARED_PER_BLOCK_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    vgsim_stream_capturing(config->hStream);
+    vgsim_stream_takes(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL);
     return CUDA_SUCCESS;
 }
 

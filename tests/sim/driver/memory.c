@@ -216,8 +216,11 @@ static CUresult free_device(CUdeviceptr pointer)
         vgsim_memory_release(block);
         return CUDA_SUCCESS;
     case VGSIM_KIND_pool:
-        vgsim_pool_free(block);
+        vgsim_pool_free(
+            block); /* "no further synchronization": CUDA Programming Guide, cudaFree of pool memory */
         return CUDA_SUCCESS;
+    case VGSIM_KIND_graph:
+        return vgsim_graph_memory_free(pointer);
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -2,23 +2,24 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Holds:      reserved is the sum of the chunks, used the sum of the parts in use. A free makes its part idle:
- *             the pages stay the pool's until a synchronisation finds the chunk empty and the pool above its
- *             release threshold, or until it is trimmed.
- * Not here:   pools of host or managed memory, sharing pools between processes (refused).
+ *             it can be handed out again, but the pages stay the pool's until a synchronisation finds the chunk
+ *             empty and the pool above its release threshold, or until it is trimmed (CUDA Programming Guide,
+ *             "Stream Ordered Memory Allocator": "Physical Page Caching Behavior"). A free that its stream has
+ *             not reached, as far as the host knows, keeps its chunk from both (CUDA Driver API, cuMemPoolTrimTo).
+ * Not here:   pools of host or managed memory (refused); idle memory may go to every stream, whatever the
+ *             attributes REUSE_* say.
  */
-#include "tests/sim/driver/sim.h"
+#include "tests/sim/driver/pool.h"
+
+#include <stdlib.h>
 
 #define CHUNK ((size_t)32 << 20)
 
-struct CUmemPoolHandle_st {
-    struct vgsim_object object;
-    CUdevice device;
-    bool is_default, destroyed;
-    uint64_t reserved, reserved_high, used, used_high, threshold, max_size;
-    int reuse[4];
-    struct vgsim_slab *chunks;
-    struct vgsim_block *blocks;
-    struct CUmemPoolHandle_st *previous_pool, *next_pool;
+/* Frees of one stream in a chunk, up to the ticket. */
+struct vgsim_pending {
+    uint64_t line, ticket;
+    const struct CUctx_st *context;
+    struct vgsim_pending *next;
 };
 
 static struct CUmemPoolHandle_st *all_pools;
@@ -66,12 +67,18 @@ static void close_chunk(struct CUmemPoolHandle_st *pool, struct vgsim_slab *chun
     count_reserved(pool, -(int64_t)bytes);
 }
 
+static bool is_idle(const struct vgsim_slab *chunk)
+{
+    return chunk->used == 0 && !chunk->pending;
+}
+
+/* "at least minBytesToKeep bytes reserved after the operation": cuMemPoolTrimTo. */
 static void trim(struct CUmemPoolHandle_st *pool, uint64_t keep)
 {
     struct vgsim_slab *next;
     for (struct vgsim_slab *chunk = pool->chunks; chunk && pool->reserved > keep; chunk = next) {
         next = chunk->next;
-        if (chunk->used == 0)
+        if (is_idle(chunk) && pool->reserved - chunk->size >= keep)
             close_chunk(pool, chunk);
     }
 }
@@ -90,16 +97,79 @@ static void drop(struct CUmemPoolHandle_st *pool)
     vgsim_object_remove(pool);
 }
 
+/* --- frees that are pending ------------------------------------------------------------------------------- */
+
+static void pend(struct vgsim_slab *chunk, const struct vgsim_line *line)
+{
+    struct vgsim_pending *pending = chunk->pending;
+    while (pending && pending->line != line->id)
+        pending = pending->next;
+    if (!pending) {
+        pending = calloc(1, sizeof *pending);
+        if (!pending)
+            abort(); /* the host's own memory is gone */
+        pending->line = line->id;
+        pending->context = line->context;
+        pending->next = chunk->pending;
+        chunk->pending = pending;
+    }
+    pending->ticket = line->last;
+}
+
+/* The work of a line up to a ticket, or that of a context if one is given. */
+static void settle(struct vgsim_slab *chunk, uint64_t line, uint64_t until,
+                   const struct CUctx_st *context)
+{
+    struct vgsim_pending **at = &chunk->pending;
+    while (*at) {
+        struct vgsim_pending *pending = *at;
+        if (context ? pending->context == context
+                    : pending->line == line && pending->ticket <= until) {
+            *at = pending->next;
+            free(pending);
+        } else {
+            at = &pending->next;
+        }
+    }
+}
+
+static void drop_if_over(struct CUmemPoolHandle_st *pool)
+{
+    if (!pool->destroyed || pool->used)
+        return;
+    trim(pool, 0);
+    if (pool->reserved == 0)
+        drop(pool);
+}
+
+static void settle_all(uint64_t line, uint64_t until, const struct CUctx_st *context)
+{
+    struct CUmemPoolHandle_st *next;
+    for (struct CUmemPoolHandle_st *pool = all_pools; pool; pool = next) {
+        next = pool->next_pool;
+        for (struct vgsim_slab *chunk = pool->chunks; chunk; chunk = chunk->next)
+            settle(chunk, line, until, context);
+        drop_if_over(pool);
+    }
+}
+
+void vgsim_pools_done(uint64_t line, uint64_t until)
+{
+    settle_all(line, until, NULL);
+}
+
+void vgsim_pools_done_context(const struct CUctx_st *context)
+{
+    settle_all(0, 0, context);
+}
+
 void vgsim_pool_free(struct vgsim_block *block)
 {
     struct CUmemPoolHandle_st *pool = block->pool;
     vgsim_slab_give(block->slab, block->address, block->span);
     pool->used -= block->span;
     vgsim_block_remove(block, &pool->blocks);
-    if (pool->destroyed && pool->used == 0) {
-        trim(pool, 0);
-        drop(pool);
-    }
+    drop_if_over(pool);
 }
 
 void vgsim_pools_sync(CUdevice device)
@@ -116,12 +186,19 @@ void vgsim_pools_reset(CUdevice device)
         next = pool->next_pool;
         if (pool->device != device)
             continue;
+        bool dropped = pool->destroyed;
         pool->destroyed = false;
         while (pool->blocks)
             vgsim_pool_free(pool->blocks);
+        for (struct vgsim_slab *chunk = pool->chunks; chunk; chunk = chunk->next)
+            while (chunk->pending)
+                settle(chunk, 0, 0, chunk->pending->context);
         trim(pool, 0);
-        if (!pool->is_default)
-            drop(pool);
+        if (pool->is_default)
+            continue;
+        if (!dropped)
+            vgsim_books_object(device, VGSIM_COUNTED_pools, -1);
+        drop(pool);
     }
 }
 
@@ -156,7 +233,7 @@ static struct CUmemPoolHandle_st *default_pool(CUdevice number)
     return device->default_pool;
 }
 
-static CUresult get_default(CUmemoryPool *out, CUdevice device)
+CUresult vgsim_pool_default_of(CUmemoryPool *out, CUdevice device)
 {
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
@@ -170,12 +247,12 @@ static CUresult get_default(CUmemoryPool *out, CUdevice device)
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-    CALL(INIT, get_default(pool_out, dev));
+    CALL(INIT, vgsim_pool_default_of(pool_out, dev));
 }
 
-static CUresult get_pool(CUmemoryPool *out, CUdevice device)
+CUresult vgsim_pool_current_of(CUmemoryPool *out, CUdevice device)
 {
-    CUresult result = get_default(out, device);
+    CUresult result = vgsim_pool_default_of(out, device);
     if (result == CUDA_SUCCESS)
         *out = vgsim_device_changed(device)->pool;
     return result;
@@ -183,19 +260,19 @@ static CUresult get_pool(CUmemoryPool *out, CUdevice device)
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-    CALL(INIT, get_pool(pool, dev));
+    CALL(INIT, vgsim_pool_current_of(pool, dev));
 }
 
-static bool is_pool(CUmemoryPool pool)
+bool vgsim_is_pool(CUmemoryPool pool)
 {
     return vgsim_object_is(pool, POOL) && !pool->destroyed;
 }
 
-static CUresult set_pool(CUdevice device, CUmemoryPool pool)
+CUresult vgsim_pool_make_current(CUdevice device, CUmemoryPool pool)
 {
     if (!vgsim_is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (!is_pool(pool) || pool->device != device)
+    if (!vgsim_is_pool(pool) || pool->device != device)
         return CUDA_ERROR_INVALID_VALUE;
     vgsim_device_changed(device)->pool = pool;
     return CUDA_SUCCESS;
@@ -203,7 +280,7 @@ static CUresult set_pool(CUdevice device, CUmemoryPool pool)
 
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
-    CALL(INIT, set_pool(dev, pool));
+    CALL(INIT, vgsim_pool_make_current(dev, pool));
 }
 
 static CUresult create(CUmemoryPool *out, const CUmemPoolProps *props)
@@ -219,6 +296,7 @@ static CUresult create(CUmemoryPool *out, const CUmemPoolProps *props)
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pool->max_size = props->maxSize;
+    vgsim_books_object(pool->device, VGSIM_COUNTED_pools, 1);
     *out = pool;
     return CUDA_SUCCESS;
 }
@@ -228,18 +306,19 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     CALL(INIT, create(pool, poolProps));
 }
 
-/* What is still in use stays; the last free ends the pool. */
+/* Its resources go "once there are no more outstanding allocations" and no frees that have not completed
+ * (CUDA Driver API, cuMemPoolDestroy). */
 static CUresult destroy(CUmemoryPool pool)
 {
-    if (!is_pool(pool) || pool->is_default)
+    if (!vgsim_is_pool(pool) || pool->is_default)
         return CUDA_ERROR_INVALID_VALUE;
-    trim(pool, 0);
     pool->destroyed = true;
+    trim(pool, 0);
     struct vgsim_device *device = vgsim_device_changed(pool->device);
     if (device->pool == pool)
         device->pool = default_pool(pool->device);
-    if (pool->used == 0)
-        drop(pool);
+    vgsim_books_object(pool->device, VGSIM_COUNTED_pools, -1);
+    drop_if_over(pool);
     return CUDA_SUCCESS;
 }
 
@@ -250,7 +329,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 static CUresult trim_to(CUmemoryPool pool, size_t keep)
 {
-    if (!is_pool(pool))
+    if (!vgsim_is_pool(pool))
         return CUDA_ERROR_INVALID_VALUE;
     trim(pool, keep);
     return CUDA_SUCCESS;
@@ -258,108 +337,7 @@ static CUresult trim_to(CUmemoryPool pool, size_t keep)
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
-    CALL(INIT, trim_to(pool, minBytesToKeep));
-}
-
-/* --- attributes ---------------------------------------------------------------------------------------------------- */
-
-static CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    if (!is_pool(pool) || !value)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (attribute) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        *(int *)value = pool->reuse[attribute];
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        *(cuuint64_t *)value = pool->threshold;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        *(cuuint64_t *)value = pool->reserved;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *(cuuint64_t *)value = pool->reserved_high;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *(cuuint64_t *)value = pool->used;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *(cuuint64_t *)value = pool->used_high;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-    CALL(INIT, get_attribute(pool, attr, value));
-}
-
-/* The two marks of the past can only be set to zero: they start again from now. */
-static CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, const void *value)
-{
-    if (!is_pool(pool) || !value)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (attribute) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        pool->reuse[attribute] = *(const int *)value;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        pool->threshold = *(const cuuint64_t *)value;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        if (*(const cuuint64_t *)value != 0)
-            return CUDA_ERROR_INVALID_VALUE;
-        if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-            pool->used_high = pool->used;
-        else
-            pool->reserved_high = pool->reserved;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-    CALL(INIT, set_attribute(pool, attr, value));
-}
-
-/* Devices do not reach each other here: a pool is its own device's. */
-static CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-    if (!is_pool(pool) || (count && !map))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++)
-        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-            map[i].location.id != pool->device)
-            return CUDA_ERROR_INVALID_DEVICE;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-    CALL(INIT, set_access(pool, map, count));
-}
-
-static CUresult get_access(CUmemAccess_flags *out, CUmemoryPool pool, const CUmemLocation *where)
-{
-    if (!out || !is_pool(pool) || !where)
-        return CUDA_ERROR_INVALID_VALUE;
-    bool own = where->type == CU_MEM_LOCATION_TYPE_DEVICE && where->id == pool->device;
-    *out = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
-{
-    CALL(INIT, get_access(flags, memPool, location));
+    CALL(INIT | UNSAFE, trim_to(pool, minBytesToKeep));
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------------- */
@@ -384,20 +362,28 @@ static bool take(struct CUmemPoolHandle_st *pool, struct vgsim_block *block)
     return block->slab && vgsim_slab_take(block->slab, block->span, &block->address);
 }
 
-/* An allocation while the stream captures would be a graph's node: graphs have none here. */
+/* While the stream captures, the allocation is a node, and the pool's properties are the node's (CUDA Driver API,
+ * cuMemAllocAsync). */
+static CUresult alloc_node(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, pool->device}};
+    return vgsim_capture_alloc(stream, &props, bytes, out);
+}
+
 static CUresult alloc(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     CUresult result = vgsim_stream_check(stream);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!out || bytes == 0 || !is_pool(pool))
+    if (!out || bytes == 0 || !vgsim_is_pool(pool))
         return CUDA_ERROR_INVALID_VALUE;
-    if (vgsim_stream_capturing(stream))
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if ((uintptr_t)stream > 2 && stream->capture)
+        return alloc_node(out, bytes, pool, stream);
     struct vgsim_block block = {.kind = VGSIM_KIND_pool,
                                 .bytes = bytes,
                                 .device = pool->device,
-                                .context = vgsim_current(),
+                                .context = vgsim_stream_context(stream),
                                 .pool = pool};
     if (!vgsim_round_up(bytes, VGSIM_UNIT, &block.span) || !take(pool, &block))
         return vgsim_refused(pool->device);
@@ -408,18 +394,17 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstrea
     pool->used += block.span;
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
+    vgsim_work_add(vgsim_stream_line(stream));
     *out = block.address;
     return CUDA_SUCCESS;
 }
 
 static CUresult alloc_current(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    CUresult result = vgsim_stream_check(stream);
     CUmemoryPool pool;
-    if (result != CUDA_SUCCESS)
-        return result;
-    CUcontext context = (uintptr_t)stream <= 2 ? vgsim_current() : stream->object.context;
-    result = get_pool(&pool, context->device);
+    CUresult result = vgsim_stream_check(stream);
+    if (result == CUDA_SUCCESS)
+        result = vgsim_pool_current_of(&pool, vgsim_stream_context(stream)->device);
     return result == CUDA_SUCCESS ? alloc(out, bytes, pool, stream) : result;
 }
 
@@ -434,23 +419,36 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
     CALL(CONTEXT, alloc(dptr, bytesize, pool, hStream));
 }
 
-/* Memory of cuMemAlloc and cuMemAllocManaged may be freed this way too. */
+/* Memory of cuMemAlloc and cuMemAllocManaged may be freed this way too; while the stream captures only what an
+ * allocation node gave (CUDA Driver API, cuMemFreeAsync). */
 static CUresult free_ordered(CUdeviceptr pointer, CUstream stream)
 {
     CUresult result = vgsim_stream_check(stream);
     struct vgsim_block *block = vgsim_block_at((uintptr_t)pointer);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!block || block->address != (uintptr_t)pointer || block->kind == VGSIM_KIND_vmm ||
-        block->kind == VGSIM_KIND_pinned || block->kind == VGSIM_KIND_registered)
+    if ((uintptr_t)stream > 2 && stream->capture)
+        return vgsim_capture_free(stream, pointer);
+    if (!block || block->address != (uintptr_t)pointer)
         return CUDA_ERROR_INVALID_VALUE;
-    if (vgsim_stream_capturing(stream))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (block->kind == VGSIM_KIND_pool)
+    struct vgsim_line *line = vgsim_stream_line(stream);
+    switch (block->kind) {
+    case VGSIM_KIND_pool:
+        vgsim_work_add(line);
+        pend(block->slab, line);
         vgsim_pool_free(block);
-    else
+        return CUDA_SUCCESS;
+    case VGSIM_KIND_graph:
+        vgsim_work_add(line);
+        return vgsim_graph_memory_free(pointer);
+    case VGSIM_KIND_device:
+    case VGSIM_KIND_managed:
+        vgsim_work_add(line);
         vgsim_memory_release(block);
-    return CUDA_SUCCESS;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)

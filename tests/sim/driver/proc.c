@@ -42,6 +42,8 @@ static CUresult look_up(const char *name, void **out, int version, cuuint64_t fl
                         CUdriverProcAddressQueryResult *status_out)
 {
     bool known;
+    if (vgsim_knobs()->strict_capture)
+        vgsim_capture_audit("cuGetProcAddress");
     if (!name || !out || flags & ~(cuuint64_t)3 || flags == 3)
         return CUDA_ERROR_INVALID_VALUE;
     const struct proc *proc =

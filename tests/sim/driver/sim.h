@@ -72,6 +72,7 @@ struct vgsim_slab {
     size_t biggest; /* no free range is longer */
     struct vgsim_range *ranges;
     size_t range_count, range_room;
+    struct vgsim_pending *pending; /* frees that their streams have not reached: pool.c */
     struct vgsim_slab *previous, *next;
 };
 void *vgsim_space_map(size_t bytes,
@@ -107,7 +108,18 @@ void vgsim_books_count(CUdevice device, enum vgsim_kind kind, int64_t bytes, int
 void vgsim_books_object(CUdevice device, enum vgsim_counted which, int change);
 
 /* --- object.c: handles ----------------------------------------------------------------------------- */
-enum vgsim_type { STREAM, EVENT, MODULE, LIBRARY, KERNEL, POOL, GRAPH, GRAPH_EXEC, VMM_HANDLE };
+enum vgsim_type {
+    STREAM,
+    EVENT,
+    MODULE,
+    LIBRARY,
+    KERNEL,
+    POOL,
+    GRAPH,
+    GRAPH_NODE,
+    GRAPH_EXEC,
+    VMM_HANDLE
+};
 struct vgsim_object {
     enum vgsim_type type;
     struct CUctx_st *context;             /* NULL: belongs to the process */
@@ -118,6 +130,25 @@ void *vgsim_object_add(enum vgsim_type type, size_t size, struct CUctx_st *conte
 bool vgsim_object_is(const void *handle, enum vgsim_type type);
 void vgsim_object_remove(void *handle);
 
+/* --- pending.c: the work of a stream is pending until the host waits for it ------------------------ */
+struct vgsim_line {
+    uint64_t id; /* never used again, also when the stream is gone */
+    struct CUctx_st *context;
+    bool legacy, blocking;
+    uint64_t last,
+        done;       /* tickets: what was given to it last, and what the host knows to be done */
+    uint64_t asked; /* a query said "not ready" to this ticket */
+    struct vgsim_line *next;
+};
+void vgsim_line_open(struct vgsim_line *line, struct CUctx_st *context, bool legacy, bool blocking);
+void vgsim_line_close(struct vgsim_line *line);
+uint64_t vgsim_work_add(struct vgsim_line *line);
+/* All later work of the line comes after that of another line, up to the ticket. */
+void vgsim_work_follows(struct vgsim_line *line, uint64_t other, uint64_t until);
+bool vgsim_work_is_pending(uint64_t line, uint64_t ticket);
+void vgsim_work_done(uint64_t line, uint64_t until);
+void vgsim_work_done_context(struct CUctx_st *context);
+
 /* --- context.c ------------------------------------------------------------------------------------- */
 struct CUctx_st {
     bool live, is_primary;
@@ -127,6 +158,7 @@ struct CUctx_st {
     size_t limits[CU_LIMIT_MAX];
     struct vgsim_block *blocks;
     struct vgsim_object *objects;
+    struct vgsim_line line;   /* its legacy stream */
     struct vgsim_slab *slabs; /* pages that small allocations share; the last one opened first */
     struct CUctx_st *next;
 };
@@ -138,26 +170,116 @@ bool vgsim_is_context(const struct CUctx_st *context);
 void vgsim_memory_release(struct vgsim_block *block);
 
 /* --- stream.c, capture.c ------------------------------------------------------------------------- */
+struct vgsim_nodes { /* a set, in order */
+    CUgraphNode *at;
+    size_t count, room;
+};
 struct CUstream_st {
     struct vgsim_object object;
     unsigned int flags;
     int priority;
     uint64_t id;
-    CUstreamCaptureStatus capture;
-    CUstreamCaptureMode capture_mode;
-    uint64_t capture_id, capture_thread, capture_nodes;
+    struct vgsim_line line;
+    struct vgsim_capture *capture; /* NULL: it does not capture */
+    struct vgsim_nodes last;       /* what its next node comes after */
+    struct CUstream_st *next;      /* in its capture */
 };
-CUresult vgsim_stream_check(CUstream stream); /* a stream, or one of the three numbers */
-bool vgsim_stream_capturing(CUstream stream); /* the work is noted, not done */
+CUresult vgsim_stream_known(CUstream stream); /* a stream, or one of the three numbers */
+CUresult vgsim_stream_check(CUstream stream); /* ... that takes work now */
+/* Work was given to the stream: true when it captures, so that the work is a node now, and not to be done. */
+bool vgsim_stream_takes(CUstream stream, CUgraphNodeType type);
+struct vgsim_line *vgsim_stream_line(CUstream stream);
+struct CUctx_st *vgsim_stream_context(CUstream stream);
+void vgsim_stream_forget(struct CUstream_st *stream);
+
 CUresult vgsim_capture_forbids(void);
+CUresult vgsim_capture_implicit(void);                       /* is the legacy stream usable? */
+CUresult vgsim_capture_over(const struct CUctx_st *context); /* may the context be waited for? */
+bool vgsim_capture_is_active(const struct CUstream_st *stream);
+void vgsim_capture_invalidate(struct CUstream_st *stream);
+CUgraphNode vgsim_capture_node(CUstream stream, CUgraphNodeType type);
+CUresult vgsim_capture_alloc(CUstream stream, const CUmemPoolProps *props, size_t bytes,
+                             CUdeviceptr *out);
+CUresult vgsim_capture_free(CUstream stream, CUdeviceptr address);
 void vgsim_capture_forget(struct CUstream_st *stream);
+uint64_t vgsim_capture_id(const struct CUstream_st *stream);
+CUresult vgsim_capture_join(CUstream stream, uint64_t id, const struct vgsim_nodes *after);
+bool vgsim_capture_any(void);
+void vgsim_capture_audit(const char *api); /* VGSIM_STRICT_CAPTURE; takes no lock */
+
+/* --- event.c ------------------------------------------------------------------------------------- */
+void vgsim_event_forget(CUevent event);
+
+/* --- graph.c, graph_add.c: graphs and their nodes ------------------------------------------------- */
+struct CUgraphNode_st {
+    struct vgsim_object object;
+    struct CUgraph_st *graph;
+    CUgraphNodeType type;
+    size_t index; /* in its graph; a node comes after the nodes it depends on */
+    struct vgsim_nodes after;
+    struct vgsim_graph_memory *memory; /* of an allocation or a free */
+    CUmemPoolProps props;              /* of an allocation */
+    bool marked;
+};
+struct CUgraph_st {
+    struct vgsim_object object;
+    CUdevice device; /* in whose books it is */
+    uint64_t id;
+    struct vgsim_nodes nodes;
+    unsigned int execs, captures;
+    bool has_memory;
+};
+void vgsim_nodes_add(struct vgsim_nodes *set, CUgraphNode node);
+void vgsim_nodes_clear(struct vgsim_nodes *set);
+bool vgsim_nodes_have(const struct vgsim_nodes *set, CUgraphNode node);
+void vgsim_graph_mark(CUgraph graph,
+                      const struct vgsim_nodes *from); /* these, and all before them */
+CUgraph vgsim_graph_new(void);
+void vgsim_graph_end(CUgraph graph);
+CUgraphNode vgsim_graph_node(CUgraph graph, CUgraphNodeType type, const CUgraphNode *after,
+                             size_t count);
+CUresult vgsim_graph_after(CUgraph graph, const CUgraphNode *after, size_t count);
+CUresult vgsim_graph_alloc_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
+                                size_t count, const CUmemPoolProps *props, size_t bytes,
+                                CUdeviceptr *address_out);
+CUresult vgsim_graph_free_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
+                               size_t count, CUdeviceptr address);
+
+/* --- graph_memory.c: what the allocations of graphs take ------------------------------------------ */
+struct vgsim_graph_memory {
+    struct vgsim_block
+        *block; /* its addresses: there while a graph or an executable graph has it, or it lives */
+    unsigned int references;
+    uint64_t owner;      /* id of the graph whose node makes it */
+    uint64_t freed_by;   /* id of another graph that has a node to free it, or 0 */
+    bool freed_by_owner; /* then nobody else may */
+    bool live;
+    struct vgsim_graph_memory *next;
+};
+struct vgsim_graph_memory *vgsim_graph_memory_new(CUdevice device, size_t bytes, uint64_t owner);
+struct vgsim_graph_memory *vgsim_graph_memory_at(CUdeviceptr address);
+void vgsim_graph_memory_drop(struct vgsim_graph_memory *memory);
+void vgsim_graph_memory_start(struct vgsim_graph_memory *memory, struct CUctx_st *context);
+void vgsim_graph_memory_stop(struct vgsim_graph_memory *memory);
+CUresult vgsim_graph_memory_free(CUdeviceptr address); /* cuMemFree and cuMemFreeAsync of one */
+void vgsim_graph_memory_end(struct CUctx_st *context);
+bool vgsim_graph_pool_fit(CUdevice device); /* false: the device has not that much */
+void vgsim_graph_pool_changed(CUdevice device);
+void vgsim_graph_pool_end(CUdevice device);
+
+/* --- graph_exec.c -------------------------------------------------------------------------------- */
+uint64_t
+vgsim_graph_exec_shared(CUdevice device); /* what the biggest needs besides live allocations */
+void vgsim_graph_exec_unmap(CUdevice device, bool also_pending);
 
 /* --- module.c -------------------------------------------------------------------------------------- */
 void vgsim_module_forget(struct CUmod_st *module); /* its functions go with it */
 
 /* --- pool.c ------------------------------------------------------------------------------------------ */
-void vgsim_pool_free(struct vgsim_block *block); /* back to its pool, idle */
-void vgsim_pools_sync(CUdevice device);          /* idle pages above the threshold go back */
+void vgsim_pool_free(struct vgsim_block *block);      /* back to its pool, idle */
+void vgsim_pools_done(uint64_t line, uint64_t until); /* frees of a stream, up to the ticket */
+void vgsim_pools_done_context(const struct CUctx_st *context);
+void vgsim_pools_sync(CUdevice device); /* idle pages above the threshold go back */
 void vgsim_pools_reset(CUdevice device);
 
 /* --- vmm.c ------------------------------------------------------------------------------------------- */

@@ -75,6 +75,8 @@ CUresult vgsim_enter(const char *api, unsigned int need)
         if (failed != CUDA_SUCCESS)
             return failed;
     }
+    if (knobs->strict_capture)
+        vgsim_capture_audit(api);
     _Atomic int *alive = atomic_load(&state.alive);
     if (alive ? !atomic_load(alive) : need != NOTHING)
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -145,9 +147,8 @@ struct vgsim_device *vgsim_device_changed(CUdevice device)
 
 uint64_t vgsim_free_bytes(const struct vgsim_device_books *books)
 {
-    uint64_t used =
-        books->others_bytes + books->hidden_bytes + books->shared_bytes + books->context_bytes +
-        books->page_bytes;
+    uint64_t used = books->others_bytes + books->hidden_bytes + books->shared_bytes +
+                    books->context_bytes + books->page_bytes;
     return used < books->total_bytes ? books->total_bytes - used : 0;
 }
 

@@ -1,4 +1,4 @@
-/* stream.c -- streams. Work is done when it is given, so a stream is always idle.
+/* stream.c -- streams. Work is done when it is given; pending.c keeps what the host knows of it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tests/sim/driver/sim.h"
@@ -10,18 +10,48 @@ static bool is_number(CUstream stream)
     return (uintptr_t)stream <= 2;
 }
 
-CUresult vgsim_stream_check(CUstream stream)
+CUresult vgsim_stream_known(CUstream stream)
 {
     return is_number(stream) || vgsim_object_is(stream, STREAM) ? CUDA_SUCCESS
                                                                 : CUDA_ERROR_INVALID_HANDLE;
 }
 
-bool vgsim_stream_capturing(CUstream stream)
+CUresult vgsim_stream_check(CUstream stream)
 {
-    if (is_number(stream) || stream->capture == CU_STREAM_CAPTURE_STATUS_NONE)
-        return false;
-    stream->capture_nodes++;
-    return true;
+    CUresult result = vgsim_stream_known(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (is_number(stream))
+        return stream == CU_STREAM_PER_THREAD ? CUDA_SUCCESS : vgsim_capture_implicit();
+    return stream->capture && !vgsim_capture_is_active(stream)
+               ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+               : CUDA_SUCCESS;
+}
+
+struct CUctx_st *vgsim_stream_context(CUstream stream)
+{
+    return is_number(stream) ? vgsim_current() : stream->object.context;
+}
+
+struct vgsim_line *vgsim_stream_line(CUstream stream)
+{
+    return is_number(stream) ? &vgsim_current()->line : &stream->line;
+}
+
+bool vgsim_stream_takes(CUstream stream, CUgraphNodeType type)
+{
+    if (!is_number(stream) && stream->capture) {
+        vgsim_capture_node(stream, type);
+        return true;
+    }
+    vgsim_work_add(vgsim_stream_line(stream));
+    return false;
+}
+
+void vgsim_stream_forget(struct CUstream_st *stream)
+{
+    vgsim_capture_forget(stream);
+    vgsim_line_close(&stream->line);
 }
 
 static CUresult create(CUstream *out, unsigned int flags, int priority)
@@ -34,6 +64,8 @@ static CUresult create(CUstream *out, unsigned int flags, int priority)
     stream->flags = flags;
     stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
     stream->id = ++last_id;
+    vgsim_line_open(&stream->line, stream->object.context, false,
+                    !(flags & CU_STREAM_NON_BLOCKING));
     *out = stream;
     return CUDA_SUCCESS;
 }
@@ -52,7 +84,7 @@ static CUresult destroy(CUstream stream)
 {
     if (is_number(stream) || !vgsim_object_is(stream, STREAM))
         return CUDA_ERROR_INVALID_HANDLE;
-    vgsim_capture_forget(stream);
+    vgsim_stream_forget(stream);
     vgsim_object_remove(stream);
     return CUDA_SUCCESS;
 }
@@ -71,7 +103,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 
 static CUresult check(CUstream stream, const void *out)
 {
-    return out ? vgsim_stream_check(stream) : CUDA_ERROR_INVALID_VALUE;
+    return out ? vgsim_stream_known(stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult get_priority(CUstream stream, int *out)
@@ -144,49 +176,54 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 
 /* --- waiting ------------------------------------------------------------------------------------------------- */
 
-/* A stream that captures cannot be waited for, and trying ends the capture. */
-static CUresult idle(CUstream stream)
+/* A stream that captures cannot be waited for or asked, and trying ends the capture (CUDA Programming Guide,
+ * "Prohibited and Unhandled Operations" of stream capture). */
+static CUresult may_wait(CUstream stream)
 {
-    CUresult result = vgsim_stream_check(stream);
-    if (result == CUDA_SUCCESS && vgsim_stream_capturing(stream)) {
-        stream->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUresult result = vgsim_stream_known(stream);
+    if (result != CUDA_SUCCESS || is_number(stream))
+        return result == CUDA_SUCCESS ? vgsim_stream_check(stream) : result;
+    if (!stream->capture)
+        return CUDA_SUCCESS;
+    vgsim_capture_invalidate(stream);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+static CUresult query(CUstream stream)
+{
+    CUresult result = may_wait(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct vgsim_line *line = vgsim_stream_line(stream);
+    if (line->last > line->done && line->asked != line->last) {
+        line->asked = line->last;
+        return CUDA_ERROR_NOT_READY;
     }
-    return result;
+    vgsim_work_done(line->id, line->last);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamQuery(CUstream hStream)
 {
-    CALL(CONTEXT, idle(hStream));
+    CALL(CONTEXT, query(hStream));
 }
 
 static CUresult synchronize(CUstream stream)
 {
-    CUresult result = idle(stream);
-    if (result == CUDA_SUCCESS)
-        vgsim_pools_sync(is_number(stream) ? vgsim_current()->device
-                                           : stream->object.context->device);
-    return result;
+    CUresult result = may_wait(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct vgsim_line *line = vgsim_stream_line(stream);
+    if (line->legacy)
+        vgsim_work_add(line); /* it waits for the blocking streams too */
+    vgsim_work_done(line->id, line->last);
+    vgsim_pools_sync(vgsim_stream_context(stream)->device);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSynchronize(CUstream hStream)
 {
     CALL(CONTEXT, synchronize(hStream));
-}
-
-static CUresult wait_event(CUstream stream, CUevent event, unsigned int flags)
-{
-    CUresult result = vgsim_stream_check(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!vgsim_object_is(event, EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
-    return flags <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
-    CALL(CONTEXT, wait_event(hStream, hEvent, Flags));
 }
 
 /* The program's function runs without our lock: it may come back to us. */
@@ -196,7 +233,10 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
     CUresult result = vgsim_enter(__func__, CONTEXT);
     if (result != CUDA_SUCCESS)
         return result;
-    result = vgsim_leave(callback && !flags ? idle(hStream) : CUDA_ERROR_INVALID_VALUE);
+    result = callback && !flags ? may_wait(hStream) : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        vgsim_stream_takes(hStream, CU_GRAPH_NODE_TYPE_HOST);
+    vgsim_leave(result);
     if (result == CUDA_SUCCESS)
         callback(hStream, CUDA_SUCCESS, userData);
     return result;
@@ -210,7 +250,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
     bool noted = false;
     result = fn ? vgsim_stream_check(hStream) : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
-        noted = vgsim_stream_capturing(hStream);
+        noted = vgsim_stream_takes(hStream, CU_GRAPH_NODE_TYPE_HOST);
     vgsim_leave(result);
     if (result == CUDA_SUCCESS && !noted)
         fn(userData);
@@ -242,7 +282,7 @@ static CUresult write_word(CUstream stream, CUdeviceptr address, uint64_t value,
         return result;
     if (address % bytes || !vgsim_block_covers((uintptr_t)address, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    if (vgsim_stream_capturing(stream))
+    if (vgsim_stream_takes(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP))
         return CUDA_SUCCESS;
     if (bytes == 4)
         *(volatile uint32_t *)(uintptr_t)address = (uint32_t)value;

@@ -52,6 +52,14 @@
 #define cuEventDestroy             cuEventDestroy_v2
 #define cuEventElapsedTime         cuEventElapsedTime_v2
 #define cuGraphInstantiate         cuGraphInstantiateWithFlags
+#define cuGraphExecUpdate          cuGraphExecUpdate_v2
+#define cuGraphAddKernelNode       cuGraphAddKernelNode_v2
+#define cuGraphAddNode             cuGraphAddNode_v2
+#define cuGraphGetEdges            cuGraphGetEdges_v2
+#define cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2
+#define cuGraphAddDependencies     cuGraphAddDependencies_v2
 #define cuGetProcAddress           cuGetProcAddress_v2
+
+#define cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2
 
 #endif
