@@ -216,7 +216,9 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
     bool interrupts = vg_thread.depth && !vg_thread.calling;
     if (interrupts && first_slot(hook) < VG_PROVIDERS_MAX)
         return first_slot(hook);
+    vg_thread.depth++;
     unsigned slot = find_slot(hook, caller);
+    vg_thread.depth--;
     vg_resolve_calm();
     if (slot < VG_PROVIDERS_MAX)
         atomic_store_explicit(place, key | (slot + 1), memory_order_relaxed);
