@@ -229,24 +229,23 @@ WORD_SETTER(LOG, enum vg_log, log_words)
 #define VALUES_LOG      "error|warn|info|debug"
 #define VALUES_REPORT   "text,json|none"
 
+/* A number of options.h inside a text. */
+#define NUMBER_TEXT(n) #n
+#define NUMBER(n)      NUMBER_TEXT(n)
+
 #define LEGAL_FLAG     "0 or 1"
 #define LEGAL_SIZE     "a size such as 512M or 1.5GiB"
 #define LEGAL_DURATION "a duration such as 500ms, 5s or 10m"
 #define LEGAL_COUNT    "a whole number"
-#define LEGAL_DEPTH    "1 to 128"
-#define LEGAL_STRING   "at most 1023 characters"
+#define LEGAL_DEPTH    "1 to " NUMBER(VG_OPTION_DEPTH_MAX)
+#define LEGAL_STRING   "at most " NUMBER(VG_OPTION_LENGTH_MAX) " characters"
 #define LEGAL_KEEP     "auto, always or never"
 #define LEGAL_STACKS   "native, python, both or none"
 #define LEGAL_LOG      "error, warn, info or debug"
 #define LEGAL_REPORT   "text, json, both with a comma, or none"
 
 const struct vg_option_row vg_option_rows[VG_OPTION_COUNT] = {
-#define OPTION(name, type, def, help) {#name, #type, VALUES_##type, def, help},
-#include "core/options.def"
-};
-
-static const char *const legal_values[VG_OPTION_COUNT] = {
-#define OPTION(name, type, def, help) LEGAL_##type,
+#define OPTION(name, type, def, help) {#name, #type, VALUES_##type, LEGAL_##type, def, help},
 #include "core/options.def"
 };
 
@@ -305,8 +304,8 @@ bool vg_options_set(struct vg_options *options, enum vg_option_id id, const char
     const struct vg_option_row *row = &vg_option_rows[id];
     spell(row->name, name, sizeof name);
     quote(text, value, sizeof value);
-    snprintf(why_out, why_size, "VRAMGUARD_%s=%s: want %s; using %s", name, value, legal_values[id],
-             *row->default_text ? row->default_text : "none");
+    snprintf(why_out, why_size, "VRAMGUARD_%s=%s: want %s; using %s", name, value,
+             row->legal_values, *row->default_text ? row->default_text : "none");
     return false;
 }
 

@@ -20,7 +20,10 @@ enum vg_stacks_mode {
 enum vg_log { VG_LOG_ERROR, VG_LOG_WARN, VG_LOG_INFO, VG_LOG_DEBUG };
 enum { VG_REPORT_TEXT = 1, VG_REPORT_JSON = 2, VG_REPORT_NONE = 0 };
 
-enum { VG_OPTION_TEXT_MAX = 1024, VG_OPTION_DEPTH_MAX = 128 };
+/* Macros, because messages spell them. */
+#define VG_OPTION_DEPTH_MAX  128
+#define VG_OPTION_LENGTH_MAX 1023
+enum { VG_OPTION_TEXT_MAX = VG_OPTION_LENGTH_MAX + 1 };
 typedef char vg_option_text[VG_OPTION_TEXT_MAX];
 
 #define VG_OPTION_C_FLAG     bool
@@ -46,8 +49,10 @@ enum vg_option_id {
 };
 
 struct vg_option_row {
-    const char *name, *type, *value_help, *default_text,
-        *help; /* value_help: "SIZE", "auto|always|never", ... */
+    const char *name, *type;
+    const char *value_help;   /* "SIZE", "auto|always|never", ... */
+    const char *legal_values; /* for a sentence: "a size such as 512M or 1.5GiB" */
+    const char *default_text, *help;
 };
 extern const struct vg_option_row vg_option_rows[VG_OPTION_COUNT];
 

@@ -20,17 +20,7 @@
 #include "tools/render.h"
 #include "tools/report_guard.h"
 
-enum {
-    KEY_JSON = 256,
-    KEY_INCIDENT,
-    KEY_NOW,
-    KEY_GUARD,
-    KEY_FD,
-    KEY_REPORT,
-    KEY_STEM,
-    KEY_NO_TEXT,
-    KEY_LIMIT
-};
+enum { KEY_JSON = 256, KEY_INCIDENT, KEY_NOW, KEY_GUARD, KEY_FD, KEY_REPORT, KEY_STEM, KEY_LIMIT };
 
 struct report {
     const char *target;
@@ -76,9 +66,6 @@ static error_t parse_guard(int key, const char *argument, struct vg_report_guard
         return 0;
     case KEY_STEM:
         call->stem = argument;
-        return 0;
-    case KEY_NO_TEXT:
-        call->no_text = true;
         return 0;
     case KEY_LIMIT:
         call->limit_seconds = parse_count("limit", argument, 86400);
@@ -275,31 +262,30 @@ static int print_chosen(const struct report *report, const struct vg_view *view,
                     : print_report(report, view, path, 0, NULL);
 }
 
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, 0, 0, "as JSON (vramguard-report/1); with --incident=all a list", 0},
+    {"incident", KEY_INCIDENT, "N", 0, "out-of-memory number N, or all", 0},
+    {"now", KEY_NOW, 0, 0, "the state as it is, even if there was an incident", 0},
+    {"from-guard", KEY_GUARD, 0, OPTION_HIDDEN, NULL, 0},
+    {"fd", KEY_FD, "N", OPTION_HIDDEN, NULL, 0},
+    {"report", KEY_REPORT, "FORMS", OPTION_HIDDEN, NULL, 0},
+    {"stem", KEY_STEM, "PATH", OPTION_HIDDEN, NULL, 0},
+    {"limit", KEY_LIMIT, "SECONDS", OPTION_HIDDEN, NULL, 0},
+    {0},
+};
+static const struct argp argp = {
+    options,
+    parse,
+    "FILE|PID|DIR",
+    "Reports who holds the memory and why an allocation failed: from a record file, the record "
+    "of a live process, or the newest record of a directory. Without an option: the last final "
+    "out-of-memory if there was one, else the state as it is.",
+    NULL,
+    NULL,
+    NULL};
+
 int vg_cmd_report(int argc, char **argv)
 {
-    static const struct argp_option options[] = {
-        {"json", KEY_JSON, 0, 0, "as JSON (vramguard-report/1); with --incident=all a list", 0},
-        {"incident", KEY_INCIDENT, "N", 0, "out-of-memory number N, or all", 0},
-        {"now", KEY_NOW, 0, 0, "the state as it is, even if there was an incident", 0},
-        {"from-guard", KEY_GUARD, 0, OPTION_HIDDEN, NULL, 0},
-        {"fd", KEY_FD, "N", OPTION_HIDDEN, NULL, 0},
-        {"report", KEY_REPORT, "FORMS", OPTION_HIDDEN, NULL, 0},
-        {"stem", KEY_STEM, "PATH", OPTION_HIDDEN, NULL, 0},
-        {"no-text", KEY_NO_TEXT, 0, OPTION_HIDDEN, NULL, 0},
-        {"limit", KEY_LIMIT, "SECONDS", OPTION_HIDDEN, NULL, 0},
-        {0},
-    };
-    static const struct argp argp = {
-        options,
-        parse,
-        "FILE|PID|DIR",
-        "Reports who holds the memory and why an allocation failed: from a record file, the record "
-        "of a live process, or the newest "
-        "record of a directory. Without an option: the last final out-of-memory if there was one, "
-        "else the state as it is.",
-        NULL,
-        NULL,
-        NULL};
     struct report report = {.call = {.fd = 3}};
     vg_cli_parse(&argp, argc, argv, 0, &report);
     if (report.guard)
@@ -310,14 +296,12 @@ int vg_cmd_report(int argc, char **argv)
     char why[512];
     if (!vg_find_record(report.target, &target, why, sizeof(why)))
         return vg_cli_error("%s", why);
-    enum vg_status status = vg_view_open_fd(&view, target.fd, why, sizeof(why));
     int result;
-    if (status == VG_OK) {
+    if (vg_view_open_fd(&view, target.fd, why, sizeof(why)) == VG_OK) {
         result = print_chosen(&report, &view, target.path);
         vg_view_close(&view);
     } else {
-        result = vg_cli_error("%s: %s", target.path ? target.path : report.target,
-                              status == VG_DAMAGED ? why : strerror(errno));
+        result = vg_cli_error("%s: %s", target.path ? target.path : report.target, why);
     }
     vg_target_close(&target);
     return result;

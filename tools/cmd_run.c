@@ -24,23 +24,11 @@ struct run {
     struct vg_options checked;
 };
 
-/* The parser's line speaks of the environment and of a default that goes on; here it is a flag, and nothing goes on. */
-_Noreturn static void refuse(const char *flag, const char *text, const char *why)
-{
-    const char *wanted = strstr(why, ": want ");
-    for (const char *next = wanted; next;
-         next = strstr(next + 1, ": want ")) /* the value may say so too */
-        wanted = next;
-    const char *rest = wanted ? strstr(wanted, "; using ") : NULL;
-    int length = (int)(rest ? rest - wanted : 0);
-    vg_cli_fail("--%s=%s%.*s", flag, text, length, wanted ? wanted : "");
-}
-
 static void set_option(struct run *run, enum vg_option_id id, const char *text)
 {
     char why[512];
     if (!vg_options_set(&run->checked, id, text, why, sizeof(why)))
-        refuse(names[id], text, why);
+        vg_cli_fail("--%s=%s: want %s", names[id], text, vg_option_rows[id].legal_values);
     run->guarded.option[id] = text;
 }
 

@@ -21,6 +21,8 @@
 static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { PASSED_ON_COUNT = sizeof(passed_on) / sizeof(*passed_on) };
 static sigset_t mask_before;
+static struct sigaction
+    child_before; /* of SIGCHLD: where it is ignored, nobody can wait for an end */
 
 /* In front of what it says now; empty: nothing. */
 static void prepend(const char *variable, const char *value)
@@ -121,6 +123,7 @@ _Noreturn static void become(const struct vg_guarded *guarded, const char *libra
     set_options(guarded);
     if (guarded->stdout_to_stderr)
         dup2(STDERR_FILENO, STDOUT_FILENO);
+    sigaction(SIGCHLD, &child_before, NULL);
     sigprocmask(SIG_SETMASK, &mask_before, NULL);
     execvp(guarded->command[0], guarded->command);
     int error = errno;
@@ -140,6 +143,8 @@ static int start(struct vg_guarded *guarded, const char *library, const char *si
     for (int i = 0; i < PASSED_ON_COUNT; i++)
         sigaddset(&set, passed_on[i]);
     sigprocmask(SIG_BLOCK, &set, &mask_before);
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &by_default, &child_before);
     guarded->pid = fork();
     if (guarded->pid == 0)
         become(guarded, library, simulation, ends[1]);
@@ -200,8 +205,9 @@ int vg_guarded_wait(struct vg_guarded *guarded, void (*poll)(pid_t pid, void *co
         pid_t ended = waitpid(guarded->pid, &status, poll ? WNOHANG : 0);
         if (ended == guarded->pid)
             break;
-        if (ended < 0 && errno != EINTR) { /* SIGCHLD was ignored by whoever started us */
-            status = 0;
+        if (ended < 0 && errno != EINTR) {
+            vg_cli_error("the end of %s was not seen: %s", guarded->command[0], strerror(errno));
+            status = VG_EXIT_USAGE << 8;
             break;
         }
         if (poll) {

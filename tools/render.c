@@ -1,4 +1,4 @@
-/* render.c -- what all renderers share: their table, clean text, places in a program, numbers that add up.
+/* render.c -- what all renderers share: clean text, places in a program, numbers that add up.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tools/render.h"
@@ -8,20 +8,6 @@
 #include <string.h>
 
 enum { PLACE_FRAMES_MAX = 3 };
-
-const struct vg_renderer vg_renderers[] = {
-#define RENDERER(name, help) {#name, help, vg_render_##name},
-#include "tools/renderers.def"
-    {NULL, NULL, NULL},
-};
-
-const struct vg_renderer *vg_renderer_find(const char *name)
-{
-    for (const struct vg_renderer *row = vg_renderers; row->name; row++)
-        if (strcmp(row->name, name) == 0)
-            return row;
-    return NULL;
-}
 
 const char *vg_render_base_name(const char *path)
 {

@@ -24,13 +24,6 @@ struct vg_render_options {
 typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symbols,
                          const struct vg_render_options *options, FILE *out);
 
-struct vg_renderer {
-    const char *name, *help;
-    vg_render_fn *render;
-};
-extern const struct vg_renderer vg_renderers[]; /* ends with name NULL */
-const struct vg_renderer *vg_renderer_find(const char *name);
-
 #define RENDERER(name, help) vg_render_fn vg_render_##name;
 #include "tools/renderers.def"
 

@@ -284,7 +284,7 @@ static json *site_json(const struct vg_report *report, const struct vg_report_si
     put(object, "live_bytes", json_object_new_uint64(site->live_bytes));
     put(object, "live_count", json_object_new_uint64(site->live_count));
     put(object, "peak_live_bytes", json_object_new_uint64(site->peak_live_bytes));
-    put(object, "live_bytes_at_peak", json_object_new_uint64(entry->at_peak_bytes));
+    put(object, "live_bytes_at_peak", bytes_or_null(entry->at_peak_bytes));
     put(object, "alloc_count", json_object_new_uint64(site->alloc_count));
     put(object, "free_count", json_object_new_uint64(site->free_count));
     put(object, "first_time", seconds(site->first_ns));

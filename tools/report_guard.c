@@ -105,7 +105,7 @@ static bool finish_json(const struct vg_report *report, struct vg_symbols *symbo
 static bool write_forms(const struct vg_report_guard *call, const struct vg_report *report)
 {
     char *json, *record = NULL;
-    bool has_json = false, prints = (call->forms & VG_REPORT_TEXT) && !call->no_text;
+    bool has_json = false, prints = call->forms & VG_REPORT_TEXT;
     int fd = create_json(call, &json);
     if (call->stem && asprintf(&record, "%s.vgr", call->stem) < 0)
         record = NULL;

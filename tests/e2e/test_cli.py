@@ -77,6 +77,10 @@ def test_bad_argument_is_one_line_and_status_2(arguments, word):
     assert_usage_error(call(*arguments), word)
 
 
+def test_report_says_why_a_file_cannot_be_read():
+    assert_usage_error(call("report", "/proc/self/mem"), "/proc/self/mem: cannot be read: Input/output error")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command):
     by_flag, by_name = call(command, "--help"), call("help", command)
@@ -224,6 +228,17 @@ def test_run_says_when_the_program_is_not_there(tmp_path):
     refused = call("run", not_executable)
     assert refused.returncode == 126
     assert len(refused.stderr.splitlines()) == 1
+
+
+@needs_library
+def test_run_knows_the_status_where_ended_children_are_ignored():
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    assert call("run", "false", preexec_fn=ignore).returncode == 1
+    assert call("run", "sh", "-c", "kill -9 $$", preexec_fn=ignore).returncode == -9
+    ignored = call("run", "sed", "-n", "s/^SigIgn:\t//p", "/proc/self/status", preexec_fn=ignore).stdout
+    assert int(ignored, 16) >> (signal.SIGCHLD - 1) & 1, "the program inherits what was there"
 
 
 @needs_library

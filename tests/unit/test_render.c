@@ -226,6 +226,21 @@ static void test_json_lists_are_never_null_and_unknown_is(void **state)
     fixture_close(&f);
 }
 
+static void test_json_does_not_know_the_peak_of_a_site_without_a_device(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    struct vg_event event = {
+        .op = VG_OP_ALLOC, .kind = VG_KIND_PINNED, .addr = MIB(1), .bytes = 100, .device = -1};
+    assert_int_equal(vg_ledger_apply(&f.ledger, &event), VG_OK);
+    json_object *root = parsed(report_at(&f, 0, false));
+    assert_null(at(root, "sites.0.device"));
+    assert_null(at(root, "sites.0.live_bytes_at_peak"));
+    json_object_put(root);
+    fixture_close(&f);
+}
+
 static void test_json_balance_and_libraries_add_up(void **state)
 {
     (void)state;
@@ -442,6 +457,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_has_every_key_of_the_contract),
         cmocka_unit_test(test_json_lists_are_never_null_and_unknown_is),
+        cmocka_unit_test(test_json_does_not_know_the_peak_of_a_site_without_a_device),
         cmocka_unit_test(test_json_balance_and_libraries_add_up),
         cmocka_unit_test(test_json_cuts_frames_of_the_guard),
         cmocka_unit_test(test_json_and_text_stay_valid_whatever_names_hold),
