@@ -316,7 +316,7 @@ def test_from_guard_never_writes_over_a_file_or_through_a_link(own, tmp_path):
     stem = str(own)[:-4]
     Path(stem + ".json").write_text("mine")
     result = from_guard(own, stem, "--report=text,json")
-    assert result.returncode == 2
+    assert result.returncode == 0
     assert result.stderr.startswith("VRAMGuard: out of memory") and "oom-1.json" not in result.stderr
     assert Path(stem + ".json").read_text() == "mine"
     os.unlink(stem + ".json")
