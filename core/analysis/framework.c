@@ -1,8 +1,9 @@
 /* framework.c -- what a caching allocator holds: segments asked from the driver, live blocks inside them, and the gaps between.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A segment is a live driver allocation that occupies the device and was made with a libc10_cuda frame on its stack, or that holds a block. A gap is
- * an upper bound of what can be reused: nothing here knows its stream, its pool or a pending free.
+ * A segment is a live driver allocation with an address, or a run of mappings without a hole between them (an expandable segment), that occupies the
+ * device and was made with a libc10_cuda frame on its stack, or that holds a block. Handles of cuMemCreate have no address: they count where they
+ * are mapped. A gap is an upper bound of what can be reused: nothing here knows its stream, its pool or a pending free.
  * fragmentation = 1 - largest gap / cached bytes; 0 where nothing is cached.
  */
 #include <stdlib.h>
@@ -15,8 +16,9 @@ enum { BY_STACK = 1, BY_BLOCK = 2 }; /* how a site is known to ask for segments 
 
 struct range {
     uint64_t low, bytes;
-    uint32_t site; /* index + 1 */
-    bool captured;
+    uint32_t site;   /* index + 1, of the memory: of a mapping's handle */
+    uint32_t caller; /* index + 1, of whoever made the range */
+    bool captured, is_mapping;
 };
 struct ranges {
     struct range *range;
@@ -34,13 +36,43 @@ static int lower_first(const void *left, const void *right)
     return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
-static void ranges_add(struct vg_report *report, struct ranges *into, const struct vg_slot *slot)
+static void ranges_add(struct vg_report *report, struct ranges *into, const struct range *range)
 {
     into->range = vg_report_grow(report, into->range, into->count, sizeof *into->range);
-    into->range[into->count++] = (struct range){.low = slot->addr,
-                                                .bytes = slot->bytes,
-                                                .site = slot->site,
-                                                .captured = slot->flags & VG_SLOT_CAPTURED};
+    into->range[into->count++] = *range;
+}
+
+static const struct vg_site *site_of(const struct vg_view *view, uint32_t site)
+{
+    return site ? vg_view_site(view, site - 1) : NULL;
+}
+
+/* The range of a slot that may be a segment or a block. false: it has no address, does not occupy a device, or is on another one. */
+static bool range_of(const struct vg_view *view, const struct vg_slot *slot, uint32_t device,
+                     struct range *out)
+{
+    const struct vg_site *site = site_of(view, slot->site);
+    if (!site)
+        return false;
+    uint32_t on = site->device;
+    *out = (struct range){.low = slot->addr,
+                          .bytes = slot->bytes,
+                          .site = slot->site,
+                          .caller = slot->site,
+                          .captured = slot->flags & VG_SLOT_CAPTURED};
+    if (slot->kind == VG_KIND_MAPPING) {
+        const struct vg_slot *memory = slot->target ? vg_view_slot(view, slot->target - 1) : NULL;
+        const struct vg_site *its = memory ? site_of(view, memory->site) : NULL;
+        if (memory && memory->kind != VG_KIND_VMM) /* another's memory, or the host's */
+            return false;
+        out->is_mapping = true;
+        out->site = its ? memory->site : slot->site;
+        on = its ? its->device : on;
+    } else if (slot->kind != VG_KIND_BLOCK &&
+               (!vg_kind_occupies(slot->kind) || vg_kind_space(slot->kind) != VG_SPACE_ADDRESS)) {
+        return false;
+    }
+    return on == device;
 }
 
 /* The live slots of one device in both layers, by address. */
@@ -50,15 +82,11 @@ static void collect(struct vg_report *report, uint32_t device, struct ranges *bl
     uint64_t count = vg_view_count(report->view, VG_SEC_SLOTS);
     for (uint64_t i = 0; i < count; i++) {
         const struct vg_slot *slot = vg_view_slot(report->view, i);
-        if (!slot || slot->kind == VG_KIND_NONE || slot->kind >= VG_KIND_COUNT || !slot->site)
+        struct range range;
+        if (!slot || slot->kind == VG_KIND_NONE || slot->kind >= VG_KIND_COUNT)
             continue;
-        const struct vg_site *site = vg_view_site(report->view, slot->site - 1);
-        if (!site || site->device != device)
-            continue;
-        if (slot->kind == VG_KIND_BLOCK)
-            ranges_add(report, blocks, slot);
-        else if (vg_kind_occupies(slot->kind))
-            ranges_add(report, drivers, slot);
+        if (range_of(report->view, slot, device, &range))
+            ranges_add(report, slot->kind == VG_KIND_BLOCK ? blocks : drivers, &range);
     }
     if (blocks->count)
         qsort(blocks->range, blocks->count, sizeof *blocks->range, lower_first);
@@ -94,12 +122,40 @@ static void add_gaps(struct gap_sums *sums, const struct range *segment, const s
 }
 
 static void mark_segment(struct vg_report *report, struct vg_report_device *device,
-                         const struct range *segment)
+                         const struct range *part)
 {
-    const char *library = report->site_libraries[segment->site - 1];
-    for (unsigned i = 0; library && i < device->library_count; i++)
-        if (strcmp(device->libraries[i].library, library) == 0)
-            device->libraries[i].framework_bytes += segment->bytes;
+    const char *library = report->site_libraries[part->site - 1];
+    for (unsigned i = 0; library && i < device->library_count; i++) {
+        struct vg_library_bytes *at = &device->libraries[i];
+        if (strcmp(at->library, library) == 0) {
+            uint64_t room = at->bytes - at->framework_bytes; /* memory may be mapped twice */
+            at->framework_bytes += part->bytes < room ? part->bytes : room;
+        }
+    }
+}
+
+/* The end of the run of mappings that starts with part `first`; other allocations are runs of one. */
+static size_t run_end(const struct ranges *drivers, size_t first)
+{
+    size_t end = first + 1;
+    while (end < drivers->count && drivers->range[end - 1].is_mapping &&
+           drivers->range[end].is_mapping &&
+           drivers->range[end].low - drivers->range[end - 1].low == drivers->range[end - 1].bytes)
+        end++;
+    return end;
+}
+
+static struct range whole_run(const struct range *parts, size_t count,
+                              const uint8_t *allocator_site, bool *is_allocator_out)
+{
+    struct range run = parts[0];
+    *is_allocator_out = false;
+    for (size_t i = 0; i < count; i++) {
+        run.bytes += i ? parts[i].bytes : 0;
+        run.captured = run.captured || parts[i].captured;
+        *is_allocator_out = *is_allocator_out || (allocator_site[parts[i].caller - 1] & BY_STACK);
+    }
+    return run;
 }
 
 static void sum_segments(struct vg_report *report, struct vg_report_device *device,
@@ -108,21 +164,26 @@ static void sum_segments(struct vg_report *report, struct vg_report_device *devi
 {
     struct vg_framework *framework = &device->framework;
     size_t next = 0;
-    for (size_t i = 0; i < drivers->count; i++) {
-        const struct range *driver = &drivers->range[i];
-        while (next < blocks->count && blocks->range[next].low < driver->low)
+    for (size_t i = 0, end; i < drivers->count; i = end) {
+        bool by_allocator;
+        const struct range *parts = &drivers->range[i];
+        end = run_end(drivers, i);
+        struct range run = whole_run(parts, end - i, allocator_site, &by_allocator);
+        while (next < blocks->count && blocks->range[next].low < run.low)
             next++;
         size_t first = next;
-        while (next < blocks->count && blocks->range[next].low - driver->low < driver->bytes)
+        while (next < blocks->count && blocks->range[next].low - run.low < run.bytes)
             next++;
         bool holds_block = next > first;
-        if (!holds_block && !(allocator_site[driver->site - 1] & BY_STACK))
+        if (!holds_block && !by_allocator)
             continue;
-        allocator_site[driver->site - 1] |= BY_BLOCK;
         framework->segments++;
-        framework->reserved_bytes += driver->bytes;
-        mark_segment(report, device, driver);
-        add_gaps(gaps, driver, holds_block ? blocks->range + first : NULL, next - first);
+        framework->reserved_bytes += run.bytes;
+        for (size_t k = 0; k < end - i; k++) {
+            allocator_site[parts[k].site - 1] |= BY_BLOCK;
+            mark_segment(report, device, &parts[k]);
+        }
+        add_gaps(gaps, &run, holds_block ? blocks->range + first : NULL, next - first);
     }
 }
 
@@ -153,19 +214,29 @@ static void fill_framework(struct vg_report *report, struct vg_report_device *de
         framework->fragmentation = 1 - (double)gaps.largest / (double)framework->cached_bytes;
 }
 
-void vg_analysis_framework(struct vg_report *report)
+/* Sites that ask for segments, told by their stack; objects are in no list of sites, so these are looked for among all. */
+static bool find_allocators(const struct vg_report *report, uint8_t *allocator_site)
 {
     uint64_t count = vg_view_count(report->view, VG_SEC_SITES);
-    uint8_t *allocator_site = vg_report_alloc(report, count, 1);
     bool any = false;
-    for (unsigned i = 0; i < report->site_count; i++) {
-        const struct vg_site *site = report->sites[i].site;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct vg_site *site = vg_view_site(report->view, i);
         bool is_block = site->kind == VG_KIND_BLOCK;
-        bool is_allocator = !is_block && vg_kind_occupies(site->kind) &&
-                            vg_report_stack_has(report->view, site->stack, ALLOCATOR_MODULE);
-        allocator_site[report->sites[i].id - 1] = is_allocator ? BY_STACK : 0;
+        bool may_be = vg_kind_occupies(site->kind) || site->kind == VG_KIND_MAPPING;
+        if (!site->live_count || !(is_block || may_be))
+            continue;
+        bool is_allocator =
+            may_be && vg_report_stack_has(report->view, site->stack, ALLOCATOR_MODULE);
+        allocator_site[i] = is_allocator ? BY_STACK : 0;
         any |= is_block || is_allocator;
     }
+    return any;
+}
+
+void vg_analysis_framework(struct vg_report *report)
+{
+    uint8_t *allocator_site = vg_report_alloc(report, vg_view_count(report->view, VG_SEC_SITES), 1);
+    bool any = find_allocators(report, allocator_site);
     for (unsigned i = 0; any && i < report->device_count; i++)
         fill_framework(report, &report->devices[i], allocator_site);
     for (unsigned i = 0; i < report->site_count; i++)

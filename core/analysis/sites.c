@@ -1,4 +1,4 @@
-/* sites.c -- the sites with live memory, largest first, and what each library holds.
+/* sites.c -- the sites with live memory (no objects), largest first, and what each library holds.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Holds:      the libraries of a device sum to its tracked_bytes: what no listed site holds (a full record) goes to "unknown".
@@ -158,7 +158,8 @@ void vg_analysis_sites(struct vg_report *report)
             device->kinds_used |= 1u << site->kind;
         if (site->kind == VG_KIND_PINNED)
             report->pinned_bytes += site->live_bytes;
-        if (site->live_count || site->live_bytes || i + 1 == failing)
+        bool is_memory = vg_kind_layer(site->kind) != VG_LAYER_OBJECT;
+        if ((is_memory && (site->live_count || site->live_bytes)) || i + 1 == failing)
             list_site(report, site, (uint32_t)i + 1);
     }
     if (report->site_count)

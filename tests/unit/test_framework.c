@@ -105,6 +105,66 @@ static void test_framework_hides_segment_sites_behind_their_blocks(void **state)
     fixture_close(&s.f);
 }
 
+static void map_of(struct fixture *f, uint64_t addr, uint64_t bytes, uint64_t handle,
+                   uint32_t stack)
+{
+    struct vg_event event = {.op = VG_OP_MAP,
+                             .addr = addr,
+                             .bytes = bytes,
+                             .handle = handle,
+                             .stack = stack,
+                             .device = -1};
+    assert_int_equal(vg_ledger_apply(&f->ledger, &event), VG_OK);
+}
+
+/* Handles have numbers, not addresses; what is mapped without a hole is one segment, and a block may lie across its parts. */
+static void test_framework_sees_expandable_segments_where_they_are_mapped(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    context_of(&f, 0, 1, true);
+    uint32_t allocator = STACK(&f, ALLOCATOR), python = PYTHON_STACK(&f, "/a.py", 1, ALLOCATOR);
+    uint64_t base = UINT64_C(0x7e0000000000);
+    for (uint64_t i = 0; i < 4; i++) {
+        alloc_at(&f, 0x1000 + i, VG_KIND_VMM, MIB(2), allocator);
+        if (i < 3) /* the fourth is held and not mapped */
+            map_of(&f, base + i * MIB(2), MIB(2), 0x1000 + i, allocator);
+    }
+    alloc_at(&f, base + MIB(1), VG_KIND_BLOCK, MIB(3), python); /* | 1 gap | 3 live | 2 gap | */
+    alloc_at(&f, 0x2000, VG_KIND_VMM, MIB(2), STACK(&f, "/opt/libnccl.so.2"));
+    map_of(&f, base + MIB(64), MIB(2), 0x2000, STACK(&f, "/opt/libnccl.so.2"));
+    const struct vg_report *report = report_at(&f, 0, true);
+    const struct vg_report_device *device = &report->devices[0];
+    const struct vg_framework *framework = &device->framework;
+    assert_int_equal(framework->segments, 1);
+    assert_int_equal(framework->reserved_bytes, MIB(6));
+    assert_int_equal(framework->allocated_bytes, MIB(3));
+    assert_int_equal(framework->cached_bytes, MIB(3));
+    assert_int_equal(framework->largest_gap_bytes, MIB(2));
+    assert_int_equal(device->tracked_bytes, MIB(10));
+    for (unsigned i = 0; i < device->library_count; i++) {
+        bool torch = strcmp(device->libraries[i].library, "libc10_cuda.so") == 0;
+        assert_int_equal(device->libraries[i].framework_bytes, torch ? MIB(6) : 0);
+    }
+    for (unsigned i = 0; i < report->site_count; i++)
+        assert_int_not_equal(report->sites[i].site->kind, VG_KIND_MAPPING);
+    fixture_close(&f);
+}
+
+static void test_framework_does_not_own_what_it_imported(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    context_of(&f, 0, 1, true);
+    uint32_t allocator = STACK(&f, ALLOCATOR);
+    alloc_at(&f, 0x1000, VG_KIND_IMPORTED, 0, allocator);
+    map_of(&f, UINT64_C(0x7e0000000000), MIB(2), 0x1000, allocator);
+    assert_int_equal(report_at(&f, 0, true)->devices[0].framework.reserved_bytes, 0);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +173,8 @@ int main(void)
         cmocka_unit_test(test_framework_knows_a_segment_by_its_block_too),
         cmocka_unit_test(test_framework_is_absent_without_its_library_and_blocks),
         cmocka_unit_test(test_framework_hides_segment_sites_behind_their_blocks),
+        cmocka_unit_test(test_framework_sees_expandable_segments_where_they_are_mapped),
+        cmocka_unit_test(test_framework_does_not_own_what_it_imported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
