@@ -87,6 +87,34 @@ static uint64_t read_size(const char *name, uint64_t fallback)
     return fallback;
 }
 
+/* One size, or one for each device; the last one stands for the devices that follow. */
+static void read_memory(struct vgsim_knobs *knobs)
+{
+    const char *value = getenv("VGSIM_MEMORY");
+    char copy[512], *rest = copy;
+    uint64_t bytes = (uint64_t)24 << 30;
+    int count = 0;
+    bool valid = value && strlen(value) < sizeof copy;
+    if (valid)
+        strcpy(copy, value);
+    for (char *item; valid && *value && (item = strsep(&rest, ",")) && count < VGSIM_MAX_DEVICES;)
+        valid = parse_size(item, &knobs->memory[count++]);
+    if (value && !valid) {
+        complain("VGSIM_MEMORY", value, "a size like 24GiB");
+        count = 0;
+    }
+    for (int i = 0; i < VGSIM_MAX_DEVICES; i++) {
+        bytes = i < count ? knobs->memory[i] : bytes;
+        knobs->memory[i] = bytes;
+    }
+}
+
+static const char *read_path(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? strdup(value) : NULL;
+}
+
 static int read_devices(void)
 {
     const char *value = getenv("VGSIM_DEVICES");
@@ -204,7 +232,7 @@ static void read_knobs(void)
 {
     struct vgsim_knobs *knobs = &state.knobs;
     knobs->devices = read_devices();
-    knobs->memory = read_size("VGSIM_MEMORY", (uint64_t)24 << 30);
+    read_memory(knobs);
     knobs->context = read_size("VGSIM_CONTEXT", (uint64_t)300 << 20);
     knobs->hidden = read_size("VGSIM_HIDDEN", 0);
     read_list(knobs, "VGSIM_OTHER", &knobs->other_count, add_other,
@@ -212,10 +240,13 @@ static void read_knobs(void)
     read_list(knobs, "VGSIM_FAIL", &knobs->fail_count, add_fail, "a list of api:nth[+][:code]");
     read_list(knobs, "VGSIM_LATENCY", &knobs->latency_count, add_latency,
               "a list of api:microseconds");
-    const char *account = getenv("VGSIM_ACCOUNT");
-    knobs->account = account && *account ? strdup(account) : NULL;
-    const char *strict = getenv("VGSIM_STRICT_CAPTURE");
-    knobs->strict_capture = strict && *strict ? strdup(strict) : NULL;
+    const char *mig = getenv("VGSIM_MIG");
+    knobs->mig = mig && !strcmp(mig, "1");
+    const char *array_size = getenv("VGSIM_ARRAY_SIZE");
+    knobs->any_array_size = array_size && !strcmp(array_size, "any");
+    knobs->account = read_path("VGSIM_ACCOUNT");
+    knobs->shared = read_path("VGSIM_SHARED");
+    knobs->strict_capture = read_path("VGSIM_STRICT_CAPTURE");
 }
 
 const struct vgsim_knobs *vgsim_knobs(void)
@@ -239,4 +270,10 @@ void vgsim_uuid(int device, unsigned char uuid_out[16])
                                            0x80, 0x00, 0x56, 0x47, 0x53, 0x49, 0x4d, 0x00};
     memcpy(uuid_out, base, sizeof base);
     uuid_out[15] = (unsigned char)(device + 1);
+}
+
+void vgsim_parent_uuid(int device, unsigned char uuid_out[16])
+{
+    vgsim_uuid(device, uuid_out);
+    uuid_out[14] = 0x50;
 }

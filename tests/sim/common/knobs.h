@@ -41,7 +41,7 @@ struct vgsim_latency {
 
 struct vgsim_knobs {
     int devices;
-    uint64_t memory;
+    uint64_t memory[VGSIM_MAX_DEVICES];
     uint64_t context;
     uint64_t hidden;
     int other_count;
@@ -50,7 +50,10 @@ struct vgsim_knobs {
     struct vgsim_fail fails[VGSIM_MAX_RULES];
     int latency_count;
     struct vgsim_latency latencies[VGSIM_MAX_RULES];
+    bool mig;                   /* the devices are slices of bigger ones */
+    bool any_array_size;        /* the size of any array may be asked */
     const char *account;        /* NULL: no books */
+    const char *shared;         /* NULL: the devices are this process's alone */
     const char *strict_capture; /* NULL: calls made during a capture are not listed */
 };
 
@@ -60,8 +63,10 @@ const struct vgsim_knobs *vgsim_knobs(void);
 /* What VGSIM_OTHER processes hold on this device. */
 uint64_t vgsim_others_bytes(const struct vgsim_knobs *knobs, int device);
 
-/* The 16 bytes of a device's UUID: other devices have others, and they never change. */
+/* The 16 bytes of a device's UUID: other devices have others, and they never change. With VGSIM_MIG the device is a
+ * slice, and the whole one it is cut from has a UUID of its own. */
 void vgsim_uuid(int device, unsigned char uuid_out[16]);
+void vgsim_parent_uuid(int device, unsigned char uuid_out[16]);
 
 /* Domain 0; the bus is all that differs between devices. */
 static inline int vgsim_pci_bus(int device)

@@ -62,7 +62,7 @@ static CUresult pay(CUdevice device)
 {
     struct vgsim_device_books *books = &vgsim_device_changed(device)->books;
     uint64_t cost = vgsim_knobs()->context;
-    if (cost > vgsim_free_bytes(books))
+    if (!vgsim_has_room(device, cost))
         return vgsim_refused(device);
     vgsim_books_object(device, VGSIM_COUNTED_contexts, 1);
     books->context_bytes += cost;

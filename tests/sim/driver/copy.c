@@ -123,7 +123,18 @@ struct side {
     CUmemorytype type;
     uintptr_t base;
     size_t x, y, z, pitch, height;
+    struct vgsim_rows array;
 };
+
+/* An array has its own pitch and height, whatever the call says. */
+static void use_array(struct side *side, CUarray array)
+{
+    if (side->type != CU_MEMORYTYPE_ARRAY)
+        return;
+    side->base = vgsim_array_rows(array, &side->array) ? side->array.address : 0;
+    side->pitch = side->array.pitch;
+    side->height = side->array.rows;
+}
 
 static bool side_is_valid(const struct side *side, const CUDA_MEMCPY3D *box)
 {
@@ -137,8 +148,12 @@ static bool side_is_valid(const struct side *side, const CUDA_MEMCPY3D *box)
         return on_device(side->base, last);
     case CU_MEMORYTYPE_UNIFIED:
         return side->base != 0 && anywhere(side->base, last);
+    case CU_MEMORYTYPE_ARRAY:
+        return side->base != 0 && side->x + box->WidthInBytes <= side->array.width_bytes &&
+               side->y + box->Height <= side->array.height &&
+               side->z + box->Depth <= side->array.depth;
     default:
-        return false; /* arrays */
+        return false;
     }
 }
 
@@ -164,14 +179,18 @@ static CUresult copy_box(const CUDA_MEMCPY3D *box, CUstream stream)
                         box->srcY,
                         box->srcZ,
                         box->srcPitch,
-                        box->srcHeight ? box->srcHeight : box->Height};
+                        box->srcHeight ? box->srcHeight : box->Height,
+                      {0}};
     struct side to = {box->dstMemoryType,
                       base_of(box->dstMemoryType, box->dstHost, box->dstDevice),
                       box->dstXInBytes,
                       box->dstY,
                       box->dstZ,
                       box->dstPitch,
-                      box->dstHeight ? box->dstHeight : box->Height};
+                      box->dstHeight ? box->dstHeight : box->Height,
+                      {0}};
+    use_array(&from, box->srcArray);
+    use_array(&to, box->dstArray);
     CUresult result = vgsim_stream_check(stream);
     if (result != CUDA_SUCCESS || !box->WidthInBytes || !box->Height || !box->Depth)
         return result;
@@ -197,12 +216,14 @@ static CUresult copy_plane(const CUDA_MEMCPY2D *plane, CUstream stream)
                          .srcMemoryType = plane->srcMemoryType,
                          .srcHost = plane->srcHost,
                          .srcDevice = plane->srcDevice,
+                         .srcArray = plane->srcArray,
                          .srcPitch = plane->srcPitch,
                          .dstXInBytes = plane->dstXInBytes,
                          .dstY = plane->dstY,
                          .dstMemoryType = plane->dstMemoryType,
                          .dstHost = plane->dstHost,
                          .dstDevice = plane->dstDevice,
+                         .dstArray = plane->dstArray,
                          .dstPitch = plane->dstPitch,
                          .WidthInBytes = plane->WidthInBytes,
                          .Height = plane->Height,

@@ -92,9 +92,22 @@ static CUresult uuid(CUuuid *out, CUdevice device)
     return result;
 }
 
+/* Driver API, Device Management, cuDeviceGetUuid_v2: the second form gives a MIG slice's own UUID, the first one the
+ * whole device's. */
+static CUresult parent_uuid(CUuuid *out, CUdevice device)
+{
+    CUresult result = uuid(out, device);
+    if (result == CUDA_SUCCESS && vgsim_knobs()->mig) {
+        unsigned char bytes[16];
+        vgsim_parent_uuid(device, bytes);
+        memcpy(out->bytes, bytes, sizeof bytes);
+    }
+    return result;
+}
+
 CUresult cuDeviceGetUuid(CUuuid *uuid_out, CUdevice dev)
 {
-    CALL(INIT, uuid(uuid_out, dev));
+    CALL(INIT, parent_uuid(uuid_out, dev));
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid_out, CUdevice dev)
@@ -115,7 +128,7 @@ static CUresult total_memory(size_t *out, CUdevice device)
 {
     CUresult result = check(out, device);
     if (result == CUDA_SUCCESS)
-        *out = vgsim_knobs()->memory;
+        *out = vgsim_knobs()->memory[device];
     return result;
 }
 

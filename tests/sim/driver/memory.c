@@ -85,14 +85,18 @@ void vgsim_memory_release(struct vgsim_block *block)
     vgsim_block_remove(block, &block->context->blocks);
 }
 
+static struct vgsim_block *add(struct vgsim_block *values)
+{
+    struct vgsim_block *block = vgsim_block_add(values, &values->context->blocks);
+    if (!block)
+        give_back(values);
+    return block;
+}
+
 static CUresult keep(struct vgsim_block *block, uintptr_t *address_out)
 {
-    if (!vgsim_block_add(block, &block->context->blocks)) {
-        give_back(block);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     *address_out = block->address;
-    return CUDA_SUCCESS;
+    return add(block) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static struct vgsim_block new_block(enum vgsim_kind kind, size_t bytes)
@@ -102,14 +106,24 @@ static struct vgsim_block new_block(enum vgsim_kind kind, size_t bytes)
         .kind = kind, .bytes = bytes, .context = context, .device = context->device};
 }
 
-static CUresult take_device(size_t bytes, uintptr_t *address_out)
+struct vgsim_block *vgsim_memory_take(enum vgsim_kind kind, size_t bytes)
 {
-    struct vgsim_block block = new_block(VGSIM_KIND_device, bytes);
+    struct vgsim_block block = new_block(kind, bytes);
     bool small = bytes < VGSIM_SMALL;
     if (!vgsim_round_up(bytes, small ? VGSIM_UNIT : VGSIM_PAGE, &block.span) ||
-        !(small ? take_small(&block) : take_pages(&block)))
-        return vgsim_refused(block.device);
-    return keep(&block, address_out);
+        !(small ? take_small(&block) : take_pages(&block))) {
+        vgsim_refused(block.device);
+        return NULL;
+    }
+    return add(&block);
+}
+
+static CUresult take_device(size_t bytes, uintptr_t *address_out)
+{
+    struct vgsim_block *block = vgsim_memory_take(VGSIM_KIND_device, bytes);
+    if (block)
+        *address_out = block->address;
+    return block ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult take_host(enum vgsim_kind kind, size_t bytes, unsigned int flags,
@@ -283,6 +297,7 @@ static CUresult get_info(size_t *free_out, size_t *total_out)
 {
     if (!free_out || !total_out)
         return CUDA_ERROR_INVALID_VALUE;
+    vgsim_sharing_refresh();
     struct vgsim_device_books *books = &vgsim_device_changed(vgsim_current()->device)->books;
     *free_out = vgsim_free_bytes(books);
     *total_out = books->total_bytes;

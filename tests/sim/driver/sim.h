@@ -53,6 +53,7 @@ bool vgsim_is_device(CUdevice device);
 struct vgsim_device *
 vgsim_device_changed(CUdevice device); /* for writing: its books get published */
 uint64_t vgsim_free_bytes(const struct vgsim_device_books *books);
+bool vgsim_has_room(CUdevice device, uint64_t bytes);
 bool vgsim_pages_take(CUdevice device, size_t pages); /* false: the device has not that many */
 void vgsim_pages_give(CUdevice device, size_t pages);
 CUresult vgsim_refused(CUdevice device); /* out of memory, and in the books */
@@ -61,6 +62,18 @@ bool vgsim_round_up(size_t value, size_t multiple, size_t *out);
 /* --- account.c ---------------------------------------------------------------------------------- */
 void vgsim_account_open(const char *path, int devices);
 void vgsim_account_publish(int device, const struct vgsim_device_books *books);
+
+/* --- sharing.c: the other processes of VGSIM_SHARED; without it nothing happens ------------------ */
+void vgsim_sharing_join(void);
+void vgsim_sharing_enter(void);
+void vgsim_sharing_leave(void);
+void vgsim_sharing_refresh(void); /* the dead are gone, the others' use is known */
+void vgsim_sharing_publish(int device, const struct vgsim_device_books *books);
+/* Another process's memory, named by the inode of its file: opened, closed by us (false: too many); and ours that
+ * is freed: what is still open elsewhere stays in use. Called before its pages are given back. */
+bool vgsim_sharing_opened(uint64_t inode);
+void vgsim_sharing_closed(uint64_t inode);
+void vgsim_sharing_freed(uint64_t inode, CUdevice device, uint64_t bytes);
 
 /* --- slab.c: a range that is handed out in units ------------------------------------------------- */
 struct vgsim_range {
@@ -118,7 +131,14 @@ enum vgsim_type {
     GRAPH,
     GRAPH_NODE,
     GRAPH_EXEC,
-    VMM_HANDLE
+    VMM_HANDLE,
+    ARRAY,
+    MIPMAP,
+    TEXTURE,
+    SURFACE,
+    EXTERNAL,
+    GREEN,
+    RESOURCES,
 };
 struct vgsim_object {
     enum vgsim_type type;
@@ -168,6 +188,18 @@ bool vgsim_is_context(const struct CUctx_st *context);
 
 /* --- memory.c -------------------------------------------------------------------------------------- */
 void vgsim_memory_release(struct vgsim_block *block);
+/* As cuMemAlloc takes it, for the current context; NULL: refused, and in the books. */
+struct vgsim_block *vgsim_memory_take(enum vgsim_kind kind, size_t bytes);
+
+/* --- array.c --------------------------------------------------------------------------------------- */
+struct vgsim_rows {
+    uintptr_t address;
+    size_t pitch, rows; /* bytes from a row to the next, rows from a slice to the next */
+    size_t width_bytes, height, depth;
+};
+bool vgsim_array_rows(CUarray array, struct vgsim_rows *out); /* false: no array, or nothing mapped */
+CUresult vgsim_mipmap_new(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+                          unsigned int levels, bool external);
 
 /* --- stream.c, capture.c ------------------------------------------------------------------------- */
 struct vgsim_nodes { /* a set, in order */

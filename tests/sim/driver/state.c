@@ -81,6 +81,7 @@ CUresult vgsim_enter(const char *api, unsigned int need)
     if (alive ? !atomic_load(alive) : need != NOTHING)
         return CUDA_ERROR_NOT_INITIALIZED;
     pthread_mutex_lock(&state.lock);
+    vgsim_sharing_enter();
     CUresult result = need & CONTEXT ? vgsim_current_state() : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && need & UNSAFE)
         result = vgsim_capture_forbids();
@@ -95,7 +96,9 @@ CUresult vgsim_leave(CUresult result)
             device->dirty = false;
             device->books.free_bytes = vgsim_free_bytes(&device->books);
             vgsim_account_publish(i, &device->books);
+            vgsim_sharing_publish(i, &device->books);
         }
+    vgsim_sharing_leave();
     pthread_mutex_unlock(&state.lock);
     return result;
 }
@@ -119,11 +122,12 @@ CUresult vgsim_state_init(void)
     _Atomic int *alive = open_life_page();
     if (!alive)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    vgsim_sharing_join();
     if (knobs->account)
         vgsim_account_open(knobs->account, knobs->devices);
     for (int i = 0; i < knobs->devices; i++) {
         struct vgsim_device_books *books = &vgsim_device_changed(i)->books;
-        books->total_bytes = knobs->memory;
+        books->total_bytes = knobs->memory[i];
         books->others_bytes = vgsim_others_bytes(knobs, i);
         books->hidden_bytes = knobs->hidden;
     }
@@ -152,10 +156,19 @@ uint64_t vgsim_free_bytes(const struct vgsim_device_books *books)
     return used < books->total_bytes ? books->total_bytes - used : 0;
 }
 
+/* Before it says no it looks whether another process has ended. */
+bool vgsim_has_room(CUdevice device, uint64_t bytes)
+{
+    if (bytes <= vgsim_free_bytes(&state.devices[device].books))
+        return true;
+    vgsim_sharing_refresh();
+    return bytes <= vgsim_free_bytes(&state.devices[device].books);
+}
+
 bool vgsim_pages_take(CUdevice device, size_t pages)
 {
     struct vgsim_device_books *books = &vgsim_device_changed(device)->books;
-    if (pages > vgsim_free_bytes(books) / VGSIM_PAGE)
+    if (pages > SIZE_MAX / VGSIM_PAGE || !vgsim_has_room(device, pages * VGSIM_PAGE))
         return false;
     books->pages += pages;
     books->page_bytes += pages * VGSIM_PAGE;
@@ -189,7 +202,9 @@ bool vgsim_device_books(int device, struct vgsim_device_books *books_out)
 {
     if (!vgsim_is_device(device) || vgsim_enter("vgsim_device_books", INIT) != CUDA_SUCCESS)
         return false;
+    vgsim_sharing_refresh();
     *books_out = state.devices[device].books;
+    books_out->free_bytes = vgsim_free_bytes(books_out);
     vgsim_leave(CUDA_SUCCESS);
     return true;
 }

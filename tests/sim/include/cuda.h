@@ -4,7 +4,7 @@
  * Place:      before a toolkit's header on the include path of the examples and the simulated GPU. Same
  *             names, struct layouts and values as the public interface of CUDA 13.0, so that a program
  *             compiles against either.
- * Not here:   textures, surfaces, arrays, external memory, green contexts, graph nodes.
+ * Not here:   graphics, external semaphores, texture references.
  */
 #ifndef VGSIM_CUDA_H
 #define VGSIM_CUDA_H
@@ -305,6 +305,7 @@ typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 
 #pragma GCC visibility push(default)
 #include "vgsim_cuda_calls.h"
+#include "vgsim_cuda_kinds.h"
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

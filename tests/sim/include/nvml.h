@@ -21,6 +21,8 @@ extern "C" {
 #define NVML_GPU_FABRIC_UUID_LEN               16
 #define NVML_INIT_FLAG_NO_GPUS                 1
 #define NVML_INIT_FLAG_NO_ATTACH               2
+#define NVML_DEVICE_MIG_DISABLE                0
+#define NVML_DEVICE_MIG_ENABLE                 1
 #define NVML_STRUCT_VERSION(data, version)                                                         \
     (unsigned int)(sizeof(nvml##data##_v##version##_t) | ((version) << 24U))
 
@@ -151,6 +153,16 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned i
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
                                                  nvmlPciInfo_t *pci);
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info);
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *currentMode,
+                                  unsigned int *pendingMode);
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *isMigDevice);
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count);
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                 nvmlDevice_t *migDevice);
+nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice,
+                                                          nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id);
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id);
 
 /* The first forms; a program that wants them defines NVML_NO_UNVERSIONED_FUNC_DEFS. */
 #ifdef NVML_NO_UNVERSIONED_FUNC_DEFS

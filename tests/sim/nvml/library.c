@@ -17,6 +17,7 @@ struct nvmlDevice_st {
 static struct {
     _Atomic int users;
     struct nvmlDevice_st devices[VGSIM_MAX_DEVICES];
+    struct nvmlDevice_st slices[VGSIM_MAX_DEVICES]; /* with VGSIM_MIG: one of each device */
 } state;
 
 bool vgsim_nvml_ready(void)
@@ -27,9 +28,19 @@ bool vgsim_nvml_ready(void)
 int vgsim_nvml_index(nvmlDevice_t device)
 {
     for (int i = 0; i < vgsim_knobs()->devices; i++)
-        if (device == &state.devices[i])
+        if (device == &state.devices[i] || (vgsim_knobs()->mig && device == &state.slices[i]))
             return i;
     return -1;
+}
+
+bool vgsim_nvml_is_slice(nvmlDevice_t device)
+{
+    return device >= state.slices && device < state.slices + VGSIM_MAX_DEVICES;
+}
+
+nvmlDevice_t vgsim_nvml_device(int index, bool slice)
+{
+    return slice ? &state.slices[index] : &state.devices[index];
 }
 
 nvmlReturn_t vgsim_nvml_text(char *out, unsigned int length, const char *text)
@@ -166,12 +177,15 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
     return NVML_SUCCESS;
 }
 
-static void format_uuid(int device, char *out, size_t size)
+static void format_uuid(int device, bool slice, char *out, size_t size)
 {
     unsigned char u[16];
-    vgsim_uuid(device, u);
-    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+    if (vgsim_knobs()->mig && !slice)
+        vgsim_parent_uuid(device, u);
+    else
+        vgsim_uuid(device, u);
+    snprintf(out, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             slice ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
              u[14], u[15]);
 }
 
@@ -182,10 +196,11 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
         return NVML_ERROR_UNINITIALIZED;
     if (!uuid || !device)
         return NVML_ERROR_INVALID_ARGUMENT;
-    for (int i = 0; i < vgsim_knobs()->devices; i++) {
-        format_uuid(i, text, sizeof text);
-        if (!strcasecmp(text, uuid)) {
-            *device = &state.devices[i];
+    for (int i = 0; i < 2 * vgsim_knobs()->devices; i++) {
+        bool slice = i % 2;
+        format_uuid(i / 2, slice, text, sizeof text);
+        if (!strcasecmp(text, uuid) && (!slice || vgsim_knobs()->mig)) {
+            *device = vgsim_nvml_device(i / 2, slice);
             return NVML_SUCCESS;
         }
     }
@@ -241,7 +256,7 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
     nvmlReturn_t result = check(device, uuid, &number);
     if (result != NVML_SUCCESS)
         return result;
-    format_uuid(number, text, sizeof text);
+    format_uuid(number, vgsim_nvml_is_slice(device), text, sizeof text);
     return vgsim_nvml_text(uuid, length, text);
 }
 
