@@ -116,3 +116,76 @@ def test_train_py_with_a_big_batch_does_not_fit():
     assert "torch.OutOfMemoryError: CUDA out of memory." in result.stderr
     assert re.search(r'train\.py", line \d+, in forward\n', result.stderr)
     assert not re.search(r"^step", result.stdout, flags=re.M)
+
+
+GRAPH = """
+model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256)).cuda()
+x = torch.randn(64, 256, device="cuda")
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(2): model(x).sum().backward()
+torch.cuda.current_stream().wait_stream(side)
+before = torch.cuda.memory_reserved()
+g = torch.cuda.CUDAGraph()
+with torch.cuda.graph(g):
+    y = model(x)
+    loss = y.sum()
+    loss.backward()
+print("captured", torch.cuda.is_current_stream_capturing(), y.shape, torch.cuda.memory_reserved() > before)
+for _ in range(3): g.replay()
+torch.cuda.synchronize()
+print("replayed", y.numel(), loss.item() == loss.item())
+del y, loss
+g.reset()
+torch.cuda.empty_cache()
+"""
+
+
+def test_a_captured_graph_is_replayed():
+    """The memory of a graph's pool is the caching allocator's: taken while capturing, in relaxed mode."""
+    result = run(["-W", "error", "-c", "import torch\nfrom torch import nn\n" + GRAPH])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "captured False torch.Size([64, 256]) True\nreplayed 16384 True\n"
+
+
+def test_unsafe_work_while_capturing_is_refused_and_the_device_goes_on():
+    out = run_code("g = torch.cuda.CUDAGraph()\n"
+                   "x = torch.ones(4, device='cuda')\n"
+                   "try:\n"
+                   "    with torch.cuda.graph(g): x.sum().item()\n"
+                   "except RuntimeError as error: print('due to a previous error during capture' in str(error))\n"
+                   "torch.cuda.synchronize()\n"
+                   "print(torch.ones(3).cuda().cpu().tolist())")
+    assert out == "True\n[1.0, 1.0, 1.0]\n"
+
+
+def test_the_asynchronous_allocator_trains_and_its_pool_shrinks():
+    out = run_code("model = nn.Linear(1024, 1024).cuda()\n"
+                   "model(torch.randn(8, 1024, device='cuda')).sum().backward()\n"
+                   "x = torch.empty(100 << 20, dtype=torch.uint8, device='cuda')\n"
+                   "torch.cuda.synchronize()\n"
+                   "print(torch.cuda.get_allocator_backend(), torch.cuda.memory_reserved() >= torch.cuda.memory_allocated() >= 100 << 20)\n"
+                   "free = torch.cuda.mem_get_info()[0]\n"
+                   "del x\n"
+                   "torch.cuda.synchronize()  # the pool keeps what it has until it is trimmed\n"
+                   "kept = torch.cuda.mem_get_info()[0]\n"
+                   "torch.cuda.empty_cache()\n"
+                   "print(kept == free, torch.cuda.mem_get_info()[0] - free >= 64 << 20)\n"
+                   "try: torch.empty(3 << 30, dtype=torch.uint8, device='cuda')\n"
+                   "except torch.OutOfMemoryError: print('caught')", memory="2GiB", PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
+    assert out == "cudaMallocAsync True\nTrue True\ncaught\n"
+
+
+def test_pinned_memory_is_pinned_and_copied_without_waiting():
+    out = run_code("x = torch.arange(1 << 20, dtype=torch.float32).pin_memory()\n"
+                   "y = torch.empty_like(x, device='cuda')\n"
+                   "event = torch.cuda.Event()\n"
+                   "y.copy_(x, non_blocking=True)\n"
+                   "event.record()\n"
+                   "event.synchronize()\n"
+                   "z = torch.empty_like(x, pin_memory=True)\n"
+                   "z.copy_(y, non_blocking=True)\n"
+                   "torch.cuda.synchronize()\n"
+                   "print(x.is_pinned(), z.is_pinned(), torch.ones(1).is_pinned(), torch.equal(x, z))")
+    assert out == "True True False True\n"

@@ -48,12 +48,34 @@ static struct {
     CUresult (*real_get_proc)(const char *, void **, int, cuuint64_t,
                               CUdriverProcAddressQueryResult *);
     CUresult (*real_alloc)(CUdeviceptr *, size_t);
+    int async_allocations[2]; /* legacy, per thread */
+    CUresult (*real_async_alloc[2])(CUdeviceptr *, size_t, CUstream);
 } seen;
 
 static CUresult counting_alloc(CUdeviceptr *pointer, size_t bytes)
 {
     seen.allocations++;
     return seen.real_alloc(pointer, bytes);
+}
+
+static CUresult counting_async_alloc(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+    seen.async_allocations[0]++;
+    return seen.real_async_alloc[0](pointer, bytes, stream);
+}
+
+static CUresult counting_async_alloc_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+    seen.async_allocations[1]++;
+    return seen.real_async_alloc[1](pointer, bytes, stream);
+}
+
+static void count_async(void **pfn, bool per_thread)
+{
+    CUresult (*counted)(CUdeviceptr *, size_t, CUstream) =
+        per_thread ? counting_async_alloc_ptsz : counting_async_alloc;
+    memcpy(&seen.real_async_alloc[per_thread], pfn, sizeof(counted));
+    memcpy(pfn, &counted, sizeof(counted));
 }
 
 static CUresult logging_get_proc(const char *name, void **pfn, int version, cuuint64_t flags,
@@ -70,6 +92,8 @@ static CUresult logging_get_proc(const char *name, void **pfn, int version, cuui
         memcpy(&seen.real_alloc, pfn, sizeof(seen.real_alloc));
         memcpy(pfn, &counted, sizeof(counted));
     }
+    if (result == CUDA_SUCCESS && strcmp(name, "cuMemAllocAsync") == 0)
+        count_async(pfn, flags == 2);
     return result;
 }
 
@@ -99,7 +123,9 @@ __attribute__((visibility("default"))) void *dlsym(void *handle, const char *nam
 /* --- the runtime under test ----------------------------------------------------------------------- */
 #define FUNCTIONS                                                                                  \
     F(cudaDeviceReset)                                                                             \
+    F(cudaDeviceSynchronize)                                                                       \
     F(cudaFree)                                                                                    \
+    F(cudaFreeAsync)                                                                               \
     F(cudaGetDevice)                                                                               \
     F(cudaGetDeviceCount)                                                                          \
     F(cudaGetDeviceProperties)                                                                     \
@@ -111,6 +137,7 @@ __attribute__((visibility("default"))) void *dlsym(void *handle, const char *nam
     F(cudaFreeHost)                                                                                \
     F(cudaLaunchKernel)                                                                            \
     F(cudaMalloc)                                                                                  \
+    F(cudaMallocAsync)                                                                             \
     F(cudaMallocPitch)                                                                             \
     F(cudaMemGetInfo)                                                                              \
     F(cudaMemcpy)                                                                                  \
@@ -123,6 +150,8 @@ __attribute__((visibility("default"))) void *dlsym(void *handle, const char *nam
 static struct {
     FUNCTIONS
     cudaError_t (*cudaCreateTextureObject)(void);
+    __typeof__(&cudaMallocAsync) cudaMallocAsync_ptsz;
+    __typeof__(&cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
 } rt;
 #undef F
 
@@ -151,6 +180,8 @@ static int open_simulation(void **state)
 #define F(name) find(&rt.name, #name);
     FUNCTIONS
     find(&rt.cudaCreateTextureObject, "cudaCreateTextureObject");
+    find(&rt.cudaMallocAsync_ptsz, "cudaMallocAsync_ptsz");
+    find(&rt.cudaGetDriverEntryPointByVersion_ptsz, "cudaGetDriverEntryPointByVersion_ptsz");
     return 0;
 }
 
@@ -214,7 +245,40 @@ static void test_an_allocation_of_nothing_does_not_reach_the_driver(void **state
     assert_int_equal(seen.allocations, before + 1);
     assert_int_equal(rt.cudaFree(pointer), cudaSuccess);
 }
+
+static void test_each_form_of_a_call_reaches_its_form_in_the_driver(void **state)
+{
+    (void)state;
+    void *legacy, *per_thread;
+    assert_int_equal(rt.cudaMallocAsync(&legacy, 4096, NULL), cudaSuccess);
+    assert_int_equal(seen.async_allocations[0], 1);
+    assert_int_equal(seen.async_allocations[1], 0);
+    assert_int_equal(rt.cudaMallocAsync_ptsz(&per_thread, 4096, NULL), cudaSuccess);
+    assert_int_equal(seen.async_allocations[0], 1);
+    assert_int_equal(seen.async_allocations[1], 1);
+    assert_int_equal(rt.cudaFreeAsync(legacy, NULL), cudaSuccess);
+    assert_int_equal(rt.cudaFreeAsync(per_thread, NULL), cudaSuccess);
+    assert_int_equal(rt.cudaDeviceSynchronize(), cudaSuccess); /* the pool gives its memory back */
+}
 #endif /* INTERPOSED */
+
+static void test_entry_points_without_flags_are_of_the_callers_stream(void **state)
+{
+    (void)state;
+    void *legacy, *per_thread, *asked;
+    enum cudaDriverEntryPointQueryResult status;
+    assert_int_equal(
+        rt.cudaGetDriverEntryPointByVersion("cuMemFreeAsync", &legacy, 12000, 0, &status),
+        cudaSuccess);
+    assert_int_equal(
+        rt.cudaGetDriverEntryPointByVersion_ptsz("cuMemFreeAsync", &per_thread, 12000, 0, &status),
+        cudaSuccess);
+    assert_int_equal(rt.cudaGetDriverEntryPointByVersion_ptsz("cuMemFreeAsync", &asked, 12000,
+                                                              cudaEnableLegacyStream, &status),
+                     cudaSuccess);
+    assert_ptr_not_equal(legacy, per_thread);
+    assert_ptr_equal(legacy, asked);
+}
 
 static bool context_is_active(void)
 {
@@ -396,7 +460,9 @@ int main(void)
 #if INTERPOSED
         cmocka_unit_test(test_lookups_are_made_once),
         cmocka_unit_test(test_an_allocation_of_nothing_does_not_reach_the_driver),
+        cmocka_unit_test(test_each_form_of_a_call_reaches_its_form_in_the_driver),
 #endif
+        cmocka_unit_test(test_entry_points_without_flags_are_of_the_callers_stream),
         cmocka_unit_test(test_a_failure_stays_until_its_thread_reads_it),
         cmocka_unit_test(test_copies_arrive),
         cmocka_unit_test(test_pointers_are_told_apart),

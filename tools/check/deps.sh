@@ -92,4 +92,6 @@ install_missing() {
 
 probe
 [ "${#missing[@]}" = 0 ] || install_missing
-[ "${2:-}" != --torch ] || exec bash tools/check/torch.sh
+[ "${2:-}" = --torch ] || exit 0
+bash tools/check/torch.sh || exit
+[ "$level" = demo ] || bash tools/check/clients.sh

@@ -91,7 +91,7 @@ def is_allowed(reason):
 def share_torch(build):
     """Another build directory gets the one Python environment that was set up."""
     os.makedirs(os.path.join(TOP, build), exist_ok=True)
-    for name in ("venv", "torch.state"):
+    for name in ("venv", "torch.state", "venv-clients", "clients.state"):
         link, target = os.path.join(TOP, build, name), os.path.join(TOP, "build", name)
         if os.path.exists(target) and not os.path.lexists(link):
             os.symlink(target, link)
