@@ -65,6 +65,8 @@ def split(stderr):
 def assert_reported(stderr):
     rest, report = split(stderr)
     assert report and report[0].startswith("VRAMGuard: out of memory on GPU 0"), stderr
+    if report[-1].startswith("VRAMGuard: report "):
+        assert os.path.exists(report[-1].split()[2].rstrip(",")), "the report that is named is not there"
     return rest
 
 
