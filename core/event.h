@@ -104,6 +104,7 @@ struct vg_event {
     uint64_t handle;     /* context pointer, where the op is about a context */
     int32_t device;      /* the program's ordinal; -1 unknown */
     bool primary;        /* CTX_CREATE */
+    bool has_stream;     /* `stream` is the call's own: stream-ordered */
     bool device_given;   /* `device` is what the call itself names, not the current context's */
     /* Where. Ids of the record, valid only there. */
     uint32_t stack;

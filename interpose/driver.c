@@ -25,6 +25,12 @@ static struct {
     vg_cuDeviceTotalMem *total_mem;
     vg_cuDriverGetVersion *get_version;
     vg_cuDevicePrimaryCtxGetState *primary_state;
+    vg_cuArrayGetMemoryRequirements *array_requirements; /* since 11.6 */
+    vg_cuMipmappedArrayGetMemoryRequirements *mipmap_requirements;
+    vg_cuMemGetAddressRange *address_range;
+    vg_cuDeviceGetDefaultMemPool *default_pool; /* since 11.2 */
+    vg_cuMemPoolGetAttribute *pool_attribute;
+    vg_cuDeviceGetGraphMemAttribute *graph_attribute; /* since 11.4 */
 } fn;
 
 static void find(void *place, const char *name)
@@ -48,6 +54,12 @@ void vg_driver_init(void)
     find(&fn.total_mem, "cuDeviceTotalMem_v2");
     find(&fn.get_version, "cuDriverGetVersion");
     find(&fn.primary_state, "cuDevicePrimaryCtxGetState");
+    find(&fn.array_requirements, "cuArrayGetMemoryRequirements");
+    find(&fn.mipmap_requirements, "cuMipmappedArrayGetMemoryRequirements");
+    find(&fn.address_range, "cuMemGetAddressRange_v2");
+    find(&fn.default_pool, "cuDeviceGetDefaultMemPool");
+    find(&fn.pool_attribute, "cuMemPoolGetAttribute");
+    find(&fn.graph_attribute, "cuDeviceGetGraphMemAttribute");
 }
 
 static CUstreamCaptureMode relax(void)
@@ -138,4 +150,57 @@ void vg_driver_describe(int32_t device, struct vg_driver_description *out)
     if (fn.total_mem && fn.total_mem(&total, device) == CUDA_SUCCESS)
         out->total_bytes = total;
     unrelax(mode);
+}
+
+uint64_t vg_driver_array_bytes(uint64_t array, int32_t device)
+{
+    CUDA_ARRAY_MEMORY_REQUIREMENTS need = {.size = 0};
+    bool told = fn.array_requirements &&
+                fn.array_requirements(&need, (CUarray)(uintptr_t)array, device) == CUDA_SUCCESS;
+    return told ? need.size : 0;
+}
+
+uint64_t vg_driver_mipmap_bytes(uint64_t mipmap, int32_t device)
+{
+    CUDA_ARRAY_MEMORY_REQUIREMENTS need = {.size = 0};
+    bool told =
+        fn.mipmap_requirements &&
+        fn.mipmap_requirements(&need, (CUmipmappedArray)(uintptr_t)mipmap, device) == CUDA_SUCCESS;
+    return told ? need.size : 0;
+}
+
+uint64_t vg_driver_range_bytes(uint64_t addr)
+{
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    return fn.address_range && fn.address_range(&base, &bytes, addr) == CUDA_SUCCESS ? bytes : 0;
+}
+
+bool vg_driver_pool_levels(int32_t device, uint64_t pool, uint64_t *reserved_out,
+                           uint64_t *used_out)
+{
+    CUmemoryPool handle = (CUmemoryPool)(uintptr_t)pool;
+    cuuint64_t reserved = 0, used = 0;
+    if (!fn.pool_attribute ||
+        (!handle && (!fn.default_pool || fn.default_pool(&handle, device) != CUDA_SUCCESS)) ||
+        fn.pool_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+            CUDA_SUCCESS ||
+        fn.pool_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+        return false;
+    *reserved_out = reserved;
+    *used_out = used;
+    return true;
+}
+
+bool vg_driver_graph_levels(int32_t device, uint64_t *reserved_out, uint64_t *used_out)
+{
+    cuuint64_t reserved = 0, used = 0;
+    if (!fn.graph_attribute ||
+        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+            CUDA_SUCCESS ||
+        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+        return false;
+    *reserved_out = reserved;
+    *used_out = used;
+    return true;
 }

@@ -29,6 +29,16 @@ bool vg_driver_primary_is_active(int32_t device);
 /* Free and total of the device of the current context. */
 bool vg_driver_mem_info(uint64_t *free_out, uint64_t *total_out);
 
+/* What the driver says an array (or mipmapped array) takes; 0 where it does not say. */
+uint64_t vg_driver_array_bytes(uint64_t array, int32_t device);
+uint64_t vg_driver_mipmap_bytes(uint64_t mipmap, int32_t device);
+/* The size of the allocation that starts at addr; 0 unknown. */
+uint64_t vg_driver_range_bytes(uint64_t addr);
+/* Reserved and in use: a pool, a device's default pool (handle 0), a device's graph memory. False: not told. */
+bool vg_driver_pool_levels(int32_t device, uint64_t pool, uint64_t *reserved_out,
+                           uint64_t *used_out);
+bool vg_driver_graph_levels(int32_t device, uint64_t *reserved_out, uint64_t *used_out);
+
 struct vg_driver_description {
     bool has_uuid;
     uint8_t uuid[16];

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "interpose/captures.h"
 #include "interpose/driver.h"
+#include "interpose/graphs.h"
 #include "interpose/hooks.h"
 #include "interpose/incident.h"
 #include "interpose/lifecycle.h"
@@ -24,9 +26,16 @@ static bool is_about_a_context(uint8_t op)
     return op == VG_OP_CTX_CREATE || op == VG_OP_CTX_DESTROY || op == VG_OP_CTX_RESET;
 }
 
+/* A stream-ordered call inside a capture makes a node of a graph; memory changes when that is launched. */
+static uint64_t capture_of(struct vg_guard *guard, const struct vg_event *e)
+{
+    bool is_ordered = e->kind == VG_KIND_POOL || (e->op == VG_OP_FREE && e->kind == VG_KIND_NONE);
+    return is_ordered && vg_captures_any() && e->has_stream ? vg_captures_of(guard, e->stream) : 0;
+}
+
 static void take_release(struct vg_guard *guard, struct vg_event *e)
 {
-    if (!e->addr || !vg_guard_lock(guard))
+    if (!e->addr || capture_of(guard, e) || !vg_guard_lock(guard))
         return;
     e->time_ns = vg_guard_now(guard);
     vg_ledger_apply(&guard->ledger, e);
@@ -81,7 +90,7 @@ bool vg_gate_enter(struct vg_event *e)
     if (guard) {
         thread->depth = 1;
         e->thread = vg_thread_id();
-        if (!is_about_a_context(e->op))
+        if (!is_about_a_context(e->op) && !e->device_given)
             e->device = -1;
         if (e->op == VG_OP_FREE)
             take_release(guard, e);
@@ -141,6 +150,20 @@ static void tell_stuck(const struct vg_guard *guard)
                  strerror(guard->record.stuck_error));
 }
 
+/* What only the driver knows. Not while a stream captures: an array is then counted as what it was asked for. */
+static void ask_size(struct vg_event *e)
+{
+    if (e->kind == VG_KIND_MEMPOOL || e->kind == VG_KIND_POOL || e->kind == VG_KIND_GRAPH)
+        vg_sample_pools_in_use();
+    if (vg_captures_any())
+        return;
+    uint64_t told = e->kind == VG_KIND_ARRAY    ? vg_driver_array_bytes(e->addr, e->device)
+                    : e->kind == VG_KIND_MIPMAP ? vg_driver_mipmap_bytes(e->addr, e->device)
+                    : e->kind == VG_KIND_IPC    ? vg_driver_range_bytes(e->addr)
+                                                : 0;
+    e->bytes = told ? told : e->bytes;
+}
+
 /* An acquisition that the driver granted. */
 static void publish(struct vg_guard *guard, struct vg_event *e)
 {
@@ -153,9 +176,14 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     } else {
         vg_driver_current(&context);
         e->context_id = context.id;
-        e->handle = context.handle;
-        e->device = context.device;
+        if (e->op != VG_OP_MAP)
+            e->handle = context.handle;
+        if (!e->device_given)
+            e->device = context.device;
     }
+    ask_size(e);
+    uint64_t capture = capture_of(guard, e);
+    e->flags |= vg_captures_any() ? VG_SLOT_CAPTURED : 0u;
     vg_origin_capture(&guard->options, &origin);
     if (!vg_guard_lock(guard))
         return;
@@ -163,10 +191,13 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
     e->api = api_name(guard, e);
     note_context(guard, e);
-    vg_ledger_apply(&guard->ledger, e);
+    if (capture)
+        vg_graphs_capture_alloc(guard, capture, e);
+    else
+        vg_ledger_apply(&guard->ledger, e);
     note_python(guard);
     guard->record.header->reached |= VG_REACHED_DRIVER | (vg_thread.via ? VG_REACHED_RUNTIME : 0u);
-    bool is_new = device_is_new(guard, e->device);
+    bool is_new = device_is_new(guard, e->device) && !vg_captures_any();
     bool tells = guard->record.stuck && !guard->told_stuck;
     guard->told_stuck |= tells;
     vg_guard_unlock(guard);
@@ -182,6 +213,7 @@ static void end_context(struct vg_guard *guard, struct vg_event *e)
 {
     if (e->op == VG_OP_CTX_DESTROY && e->primary && vg_driver_primary_is_active(e->device))
         return; /* one reference less */
+    vg_captures_forget(guard, 0);
     if (!vg_guard_lock(guard))
         return;
     e->time_ns = vg_guard_now(guard);
@@ -191,15 +223,46 @@ static void end_context(struct vg_guard *guard, struct vg_event *e)
     vg_guard_unlock(guard);
 }
 
+/* A change that needs no stack: a handle more, a mapping less. */
+static void apply_plain(struct vg_guard *guard, struct vg_event *e)
+{
+    if (!vg_guard_lock(guard))
+        return;
+    e->time_ns = vg_guard_now(guard);
+    vg_ledger_apply(&guard->ledger, e);
+    vg_guard_unlock(guard);
+}
+
+/* A release that the driver granted: what else ends with it. */
+static void settle_release(struct vg_guard *guard, const struct vg_event *e)
+{
+    uint64_t capture = capture_of(guard, e);
+    if (e->kind == VG_KIND_STREAM)
+        vg_captures_forget(guard, e->addr);
+    if (capture && vg_guard_lock(guard)) {
+        vg_graphs_capture_free(guard, capture, e->addr);
+        vg_guard_unlock(guard);
+    }
+}
+
+static bool needs_stack(uint8_t op)
+{
+    return op == VG_OP_ALLOC || op == VG_OP_MAP || op == VG_OP_CTX_CREATE;
+}
+
 /* What the driver said, after the call. */
 static void take_result(struct vg_guard *guard, struct vg_event *e, int status)
 {
     e->error = status;
     if (status == 0) {
-        if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE)
+        if (needs_stack(e->op))
             publish(guard, e);
         else if (e->op == VG_OP_CTX_DESTROY || e->op == VG_OP_CTX_RESET)
             end_context(guard, e);
+        else if (e->op == VG_OP_RETAIN || e->op == VG_OP_UNMAP)
+            apply_plain(guard, e);
+        else if (e->op == VG_OP_FREE)
+            settle_release(guard, e);
         if (e->op != VG_OP_CTX_DESTROY && e->op != VG_OP_CTX_RESET)
             vg_sample_due(guard, true);
     } else if (e->op == VG_OP_FREE) {
@@ -215,7 +278,7 @@ void vg_gate_leave(struct vg_event *e, int status)
     vg_thread.calling = false;
     struct vg_guard *guard = vg_lifecycle_guard(false);
     if (guard) {
-        bool unwinds = e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE;
+        bool unwinds = needs_stack(e->op);
         int cancel =
             unwinds ? vg_thread_hold() : 0; /* libunwind's checks are cancellation points */
         take_result(guard, e, status);

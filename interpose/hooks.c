@@ -10,20 +10,69 @@
 #include "interpose/cuda_abi.h"
 #include "interpose/export.h"
 #include "interpose/gate.h"
+#include "interpose/notes.h"
 #include "interpose/registry.h"
 #include "interpose/resolve.h"
 
 #define UNWRAP(...) __VA_ARGS__
 
-/* a x b, or the largest number where that is more: an absurd request stays absurd. */
+/* a x b, or nearly the largest number where that is more: an absurd request stays absurd (the largest is VG_UNKNOWN). */
 static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 {
     uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX - 1 : product;
+}
+
+/* A field of what the program points to; 0 where it passed NULL, which the driver will refuse. */
+#define vg_field(pointer, field) ((pointer) ? (pointer)->field : 0)
+/* The device that properties of memory or of a pool name; -1: the host. */
+#define vg_device_of(props)                                                                        \
+    ((props) && (props)->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? (props)->location.id : -1)
+/* Where an array is refused nobody says its size: width x height x depth x channels x bytes of a channel. */
+#define vg_array_guess(desc, depth)                                                                \
+    ((desc) ? vg_bytes_product(vg_bytes_product((desc)->Width, vg_or_1((desc)->Height)),           \
+                               vg_bytes_product(vg_or_1(depth), vg_element_bytes(desc)))           \
+            : 0)
+#define vg_element_bytes(desc) ((desc)->NumChannels * vg_format_bytes((desc)->Format))
+
+static inline uint64_t vg_or_1(uint64_t n)
+{
+    return n ? n : 1;
+}
+
+/* CU_AD_FORMAT_*: 1, 8 are 8 bit; 2, 9, 16 are 16 bit; 3, 10, 32 are 32 bit. Others are block formats: taken as 1. */
+static inline uint64_t vg_format_bytes(CUarray_format format)
+{
+    switch ((unsigned)format) {
+    case 2:
+    case 9:
+    case 16:
+        return 2;
+    case 3:
+    case 10:
+    case 32:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+        n->note = VG_NOTE_GRAPH_ALLOC;
+        n->addr = params->alloc.dptr;
+        n->bytes = params->alloc.bytesize;
+    } else if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+        n->note = VG_NOTE_GRAPH_FREE;
+        n->addr = params->free.dptr;
+    }
 }
 
 /* Every exported name, declared: the compiler then checks wrapper, row and cuda_abi.h against each other. */
 #define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after)                      \
+    VG_EXPORT CUresult symbol params;
+#define NOTE(symbol, asked, since, ps, note, params, args, before, after)                          \
     VG_EXPORT CUresult symbol params;
 #define RUNTIME(symbol, op, kind, params, args, before, after) VG_EXPORT cudaError_t symbol params;
 #define LOOKUP(symbol, class, type, params, args, out)         VG_EXPORT type symbol params;
@@ -50,6 +99,20 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
             UNWRAP after;                                                                          \
         }                                                                                          \
         vg_gate_leave(&e, (int)rc);                                                                \
+        return rc;                                                                                 \
+    }
+#define NOTE(symbol, asked, since, ps, note_, params, args, before, after)                         \
+    static VG_NOINLINE CUresult body_##symbol(unsigned slot, UNWRAP params)                        \
+    {                                                                                              \
+        REAL_OR(CUDA_ERROR_NOT_SUPPORTED, symbol);                                                 \
+        struct vg_note n = {.hook = VG_HOOK_##symbol, .note = VG_NOTE_##note_, UNWRAP before};     \
+        if (!vg_note_enter(&n))                                                                    \
+            return real args;                                                                      \
+        CUresult rc = real args;                                                                   \
+        if (rc == CUDA_SUCCESS) {                                                                  \
+            UNWRAP after;                                                                          \
+        }                                                                                          \
+        vg_note_leave(&n, (int)rc);                                                                \
         return rc;                                                                                 \
     }
 #define RUNTIME(symbol, op_, kind_, params, args, before, after)                                   \
@@ -106,6 +169,8 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
     }
 #define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after)                      \
     ENTRIES(symbol, CUresult, params, args)
+#define NOTE(symbol, asked, since, ps, note, params, args, before, after)                          \
+    ENTRIES(symbol, CUresult, params, args)
 #define RUNTIME(symbol, op, kind, params, args, before, after)                                     \
     ENTRIES(symbol, cudaError_t, params, args)
 #define LOOKUP(symbol, class, type, params, args, out) ENTRIES(symbol, type, params, args)
@@ -122,6 +187,7 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 const struct vg_hook_row vg_hook_rows[VG_HOOK_COUNT] = {
     [VG_HOOK_NONE] = {"", VG_CLASS_DRIVER, NULL, {NULL, NULL, NULL, NULL}},
 #define HOOK(symbol, ...)          ROW(symbol, DRIVER)
+#define NOTE(symbol, ...)          ROW(symbol, DRIVER)
 #define RUNTIME(symbol, ...)       ROW(symbol, RUNTIME)
 #define LOOKUP(symbol, class, ...) ROW(symbol, class)
 #include "interpose/hooks.def"

@@ -13,6 +13,7 @@
 enum vg_hook_id {
     VG_HOOK_NONE,
 #define HOOK(symbol, ...)    VG_HOOK_##symbol,
+#define NOTE(symbol, ...)    VG_HOOK_##symbol,
 #define RUNTIME(symbol, ...) VG_HOOK_##symbol,
 #define LOOKUP(symbol, ...)  VG_HOOK_##symbol,
 #include "interpose/hooks.def"

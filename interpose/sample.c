@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/captures.h"
 #include "interpose/driver.h"
 #include "interpose/nvml.h"
 #include "interpose/raw_syscall.h"
@@ -30,6 +31,7 @@ struct target {
 };
 
 struct look {
+    uint64_t pool_idle_bytes; /* VG_UNKNOWN: not asked */
     bool known;
     uint8_t source;
     uint64_t free_bytes, total_bytes;
@@ -104,6 +106,7 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
         device->total_bytes = look->total_bytes;
         device->free_source = look->source;
         device->sampled_tracked_bytes = device->tracked_bytes;
+        device->pool_idle_bytes = look->pool_idle_bytes;
     }
     if (device && look->has_nvml)
         store_others(guard, device, &look->nvml);
@@ -112,9 +115,65 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
     vg_guard_unlock_changed(guard);
 }
 
-static void look_at(const struct target *target, bool is_current, bool with_nvml, struct look *out)
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static _Atomic bool pools_in_use;
+
+void vg_sample_pools_in_use(void)
+{
+    atomic_store_explicit(&pools_in_use, true, memory_order_relaxed);
+}
+
+/* The pools that the program made on a device, by handle. */
+static unsigned copy_pools(struct vg_guard *guard, int32_t ordinal, uint64_t *out, unsigned max)
+{
+    unsigned count = 0;
+    if (!vg_guard_lock(guard))
+        return 0;
+    uint64_t slots = vg_record_count(&guard->record, VG_SEC_SLOTS);
+    const struct vg_device *device;
+    uint32_t index = vg_ledger_device(&guard->ledger, ordinal);
+    device = index ? device_at(guard, index - 1) : NULL;
+    for (uint64_t i = 0; device && device->kind_count[VG_KIND_MEMPOOL] && i < slots && count < max;
+         i++) {
+        const struct vg_slot *slot = vg_record_at(&guard->record, VG_SEC_SLOTS, i);
+        const struct vg_site *site =
+            slot->kind == VG_KIND_MEMPOOL && slot->site
+                ? vg_record_at(&guard->record, VG_SEC_SITES, slot->site - 1)
+                : NULL;
+        if (site && site->device == index)
+            out[count++] = slot->addr;
+    }
+    vg_guard_unlock(guard);
+    return count;
+}
+
+/* Reserved and not in use: the default pool, the program's own, and the graphs'. Never while a stream captures. */
+static uint64_t read_pool_idle(struct vg_guard *guard, int32_t ordinal)
+{
+    enum { POOLS_MAX = 64 };
+    uint64_t pool[POOLS_MAX + 1] = {0}, reserved, used, idle = 0;
+    bool told = false;
+    if (!atomic_load_explicit(&pools_in_use, memory_order_relaxed) || vg_captures_any())
+        return VG_UNKNOWN;
+    unsigned count = 1 + copy_pools(guard, ordinal, pool + 1, POOLS_MAX);
+    for (unsigned i = 0; i < count; i++)
+        if (vg_driver_pool_levels(ordinal, pool[i], &reserved, &used) && reserved >= used) {
+            idle += reserved - used;
+            told = true;
+        }
+    if (vg_driver_graph_levels(ordinal, &reserved, &used) && reserved >= used) {
+        idle += reserved - used;
+        told = true;
+    }
+    return told ? idle : VG_UNKNOWN;
+}
+
+static void look_at(struct vg_guard *guard, const struct target *target, bool is_current,
+                    bool with_nvml, struct look *out)
 {
     out->known = out->has_nvml = false;
+    out->pool_idle_bytes = read_pool_idle(guard, target->ordinal);
     if (is_current && vg_driver_mem_info(&out->free_bytes, &out->total_bytes)) {
         out->known = true;
         out->source = VG_FREE_DRIVER;
@@ -136,11 +195,11 @@ void vg_sample_all(struct vg_guard *guard, int32_t current)
     struct target target;
     struct look look;
     for (uint64_t i = 0; copy_target(guard, i, &target); i++) {
-        if (!target.described) { /* nothing was ever allocated there */
+        if (!target.described && !vg_captures_any()) { /* nothing was ever allocated there */
             vg_sample_describe(guard, target.ordinal);
             copy_target(guard, i, &target);
         }
-        look_at(&target, target.ordinal == current, true, &look);
+        look_at(guard, &target, target.ordinal == current, true, &look);
         store(guard, i, &look);
     }
 }
@@ -167,14 +226,14 @@ void vg_sample_due(struct vg_guard *guard, bool is_driver_event)
     struct target target;
     struct look look;
     uint64_t now = vg_guard_now(guard);
-    if (!guard->options.sample || !is_due(guard, now, is_driver_event))
+    if (!guard->options.sample || vg_captures_any() || !is_due(guard, now, is_driver_event))
         return;
     int cancel = vg_thread_hold();
     vg_driver_current(&context);
     for (uint64_t i = 0; context.device >= 0 && copy_target(guard, i, &target); i++) {
         if (target.ordinal != context.device)
             continue;
-        look_at(&target, true, now >= nvml_after_ns || vg_nvml_is_open(), &look);
+        look_at(guard, &target, true, now >= nvml_after_ns || vg_nvml_is_open(), &look);
         store(guard, i, &look);
         break;
     }

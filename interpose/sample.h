@@ -12,6 +12,8 @@ void vg_sample_due(struct vg_guard *guard, bool is_driver_event);
 /* Everything that can be known now, of every device in the record. `current` is the device whose context is current (-1 none): it is asked through the
  * driver, the others through NVML. Takes the lock itself; the devices are then of one moment up to a few microseconds. */
 void vg_sample_all(struct vg_guard *guard, int32_t current);
+/* Pools or graph memory have been used: from now on their levels are read too. */
+void vg_sample_pools_in_use(void);
 /* Name, UUID, PCI address and size of a device that was just seen for the first time. */
 void vg_sample_describe(struct vg_guard *guard, int32_t ordinal);
 
