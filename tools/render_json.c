@@ -293,21 +293,23 @@ static json *site_json(const struct vg_report *report, const struct vg_report_si
     return object;
 }
 
-/* Contexts are counted; the other kinds of objects are not seen by this version: null, not 0. */
-static json *objects_json(const struct vg_report *report)
+static json *objects_json(const struct vg_report *report, struct vg_symbols *symbols)
 {
-    static const char *const names[] = {"contexts", "streams", "events",
-                                        "modules",  "pools",   "ipc_open"};
     json *object = json_object_new_object();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        json *item = json_object_new_object();
-        uint64_t created = i ? VG_UNKNOWN : report->contexts_created;
-        uint64_t live = i ? VG_UNKNOWN : report->contexts_live;
-        put(item, "live", bytes_or_null(live));
-        put(item, "created", bytes_or_null(created));
-        put(item, "destroyed", bytes_or_null(i ? VG_UNKNOWN : created - live));
-        put(item, "top", json_object_new_array());
-        put(object, names[i], item);
+    for (unsigned i = 0; i < VG_OBJECT_COUNT; i++) {
+        const struct vg_objects *objects = &report->objects[i];
+        json *item = json_object_new_object(), *top = json_object_new_array();
+        for (unsigned k = 0; k < objects->top_count; k++) {
+            json *place = json_object_new_object();
+            put(place, "live", json_object_new_uint64(objects->top[k].live));
+            put(place, "stack", stack_json(symbols, objects->top[k].stack));
+            json_object_array_add(top, place);
+        }
+        put(item, "live", json_object_new_uint64(objects->live));
+        put(item, "created", json_object_new_uint64(objects->created));
+        put(item, "destroyed", json_object_new_uint64(objects->destroyed));
+        put(item, "top", top);
+        put(object, vg_object_key((enum vg_object)i), item);
     }
     return object;
 }
@@ -414,7 +416,7 @@ static json *report_json(const struct vg_report *report, struct vg_symbols *symb
     put(root, "failure", failure_json(report, symbols));
     put(root, "devices", devices);
     put(root, "sites", sites);
-    put(root, "objects", objects_json(report));
+    put(root, "objects", objects_json(report, symbols));
     put(root, "steps", NULL);
     put(root, "peers", json_object_new_array());
     put(root, "leaks", json_object_new_array());

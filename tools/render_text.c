@@ -265,6 +265,33 @@ static void print_advice(FILE *out, const struct vg_text *text)
     }
 }
 
+/* One line, and only where there are so many that it explains something. */
+static void print_objects(FILE *out, const struct vg_text *text)
+{
+    const struct vg_report *report = text->report;
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *into = open_memstream(&line, &bytes);
+    if (!into)
+        abort();
+    for (unsigned i = 0; i < VG_OBJECT_COUNT; i++) {
+        const struct vg_objects *objects = &report->objects[i];
+        if (!vg_objects_are_remarkable(report, (enum vg_object)i))
+            continue;
+        fprintf(into, "%s%" PRIu64 " live %s", ftell(into) ? "; " : "", objects->live,
+                vg_object_key((enum vg_object)i));
+        char *place = vg_render_place(report, text->symbols, objects->top[0].stack);
+        fprintf(into, ", %" PRIu64 " of them made at %s", objects->top[0].live, place);
+        free(place);
+    }
+    if (fclose(into))
+        abort();
+    fputs(bytes ? "\n" : "", out);
+    if (bytes)
+        vg_text_wrapped(out, "  objects  ", line, text->width);
+    free(line);
+}
+
 static void print_notes(FILE *out, const struct vg_text *text)
 {
     const struct vg_report *report = text->report;
@@ -317,6 +344,7 @@ int vg_render_text(const struct vg_report *report, struct vg_symbols *symbols,
     print_evidence(into, &text);
     vg_text_balance(into, &text);
     vg_text_sites(into, &text, SITES_MAX);
+    print_objects(into, &text);
     print_advice(into, &text);
     print_notes(into, &text);
     print_end(into, options);

@@ -133,10 +133,4 @@ void vg_analysis_balance(struct vg_report *report)
         into->index = (uint32_t)i;
         fill_device(report, into);
     }
-    uint64_t contexts = vg_view_count(report->view, VG_SEC_CONTEXTS);
-    report->contexts_created = contexts;
-    for (uint64_t i = 0; i < contexts; i++) {
-        const struct vg_context *context = vg_view_context(report->view, i);
-        report->contexts_live += context && context->live;
-    }
 }

@@ -18,6 +18,23 @@ enum vg_verdict_class {
 };
 const char *vg_verdict_key(enum vg_verdict_class verdict);
 
+enum vg_object {
+#define OBJECT(NAME, key, KIND, remarkable) VG_OBJECT_##NAME,
+#include "core/analysis/objects.def"
+    VG_OBJECT_COUNT
+};
+enum { VG_OBJECT_PLACES_MAX = 5 };
+struct vg_object_place {
+    uint32_t stack;
+    uint64_t live;
+};
+/* Streams, events, ...: how many there are, and the stacks that made most of the live ones. */
+struct vg_objects {
+    uint64_t live, created, destroyed;
+    struct vg_object_place top[VG_OBJECT_PLACES_MAX];
+    unsigned top_count;
+};
+
 /* Bytes of one library, of one device. The list of a device sums to its tracked_bytes. */
 struct vg_library_bytes {
     const char *library; /* base name; "unknown" where no stack tells */
@@ -119,7 +136,7 @@ struct vg_report {
     unsigned note_count;
     bool alive;            /* set by the tool */
     uint64_t pinned_bytes; /* host memory of kind pinned */
-    uint64_t contexts_live, contexts_created;
+    struct vg_objects objects[VG_OBJECT_COUNT];
     const char **site_libraries;    /* by index in SITES; NULL where the site is not in `sites` */
     struct vg_report_piece *pieces; /* the report's own store */
 };
@@ -136,6 +153,10 @@ struct vg_report_request {
 enum vg_status vg_report_build(const struct vg_view *view, const struct vg_report_request *request,
                                struct vg_report *out);
 void vg_report_free(struct vg_report *report);
+
+const char *vg_object_key(enum vg_object object);
+/* So many that people want to know: more than one context on a device, more than a thousand streams. */
+bool vg_objects_are_remarkable(const struct vg_report *report, enum vg_object object);
 
 /* For analyses. The store lives as long as the report; memory from it is zeroed. */
 void *vg_report_alloc(struct vg_report *report, size_t count, size_t size);

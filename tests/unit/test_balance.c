@@ -130,8 +130,8 @@ static void test_balance_counts_idle_pools_and_lists_live_contexts_only(void **s
     assert_int_equal(device->context_count, 1);
     assert_int_equal(device->overhead_bytes, GIB(2));
     assert_int_equal(device->pool_idle_bytes, GIB(1));
-    assert_int_equal(report->contexts_created, 2);
-    assert_int_equal(report->contexts_live, 1);
+    assert_int_equal(report->objects[VG_OBJECT_CONTEXTS].created, 2);
+    assert_int_equal(report->objects[VG_OBJECT_CONTEXTS].live, 1);
     assert_balance(device);
     fixture_close(&f);
 }

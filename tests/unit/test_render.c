@@ -212,7 +212,6 @@ static void test_json_lists_are_never_null_and_unknown_is(void **state)
                                         "devices.0.uuid",
                                         "devices.0.process.framework",
                                         "devices.0.process.pool_idle_bytes",
-                                        "objects.streams.live",
                                         "devices.0.process.contexts.0.overhead_bytes",
                                         "host.mem_available_bytes",
                                         "hooks.saturated"};
@@ -412,6 +411,23 @@ static void assert_clean(const char *dirty, const char *wanted)
     free(clean);
 }
 
+static void test_text_says_where_many_objects_come_from(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    context_of(&f, 0, 1, true);
+    uint32_t many = PYTHON_STACK(&f, "/home/u/train.py", 88, "/bin/x");
+    uint32_t few = PYTHON_STACK(&f, "/home/u/train.py", 90, "/bin/x");
+    for (uint64_t i = 1; i <= 1200; i++)
+        alloc_at(&f, i, VG_KIND_EVENT, 0, i % 4 ? many : few);
+    char *text = rendered(report_at(&f, 0, true), vg_render_text, NULL);
+    assert_non_null(
+        strstr(text, "\n  objects  1200 live events, 900 of them made at train.py:88 forward\n"));
+    free(text);
+    fixture_close(&f);
+}
+
 static void test_clean_text_is_valid_utf8_and_drives_no_terminal(void **state)
 {
     (void)state;
@@ -466,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_text_adds_up_as_it_is_shown),
         cmocka_unit_test(test_text_shows_a_negative_rest_as_counted_not_resident),
         cmocka_unit_test(test_text_of_a_process_that_never_failed_claims_nothing),
+        cmocka_unit_test(test_text_says_where_many_objects_come_from),
         cmocka_unit_test(test_clean_text_is_valid_utf8_and_drives_no_terminal),
         cmocka_unit_test(test_shares_sum_to_the_shown_total),
     };
