@@ -11,6 +11,10 @@
 
 #define WAITED_FOR 0x80000000u
 
+/* The program may run under ThreadSanitizer, which sees our memset, memcpy and write but not this lock. */
+void __tsan_acquire(void *) __attribute__((weak));
+void __tsan_release(void *) __attribute__((weak));
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -59,7 +63,7 @@ static enum vg_status enter_slowly(struct vg_lock *lock, uint32_t self, uint64_t
     }
 }
 
-enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns)
+static enum vg_status enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns)
 {
     /* A holder keeps it for a few hundred nanoseconds: look again before going to the kernel. */
     for (int tries = 0; tries < 64; tries++) {
@@ -81,8 +85,20 @@ enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeo
     return status;
 }
 
+enum vg_status vg_lock_enter(struct vg_lock *lock, uint32_t self, uint64_t timeout_ns)
+{
+    enum vg_status status = enter(lock, self, timeout_ns);
+    if (status == VG_OK && __tsan_acquire) {
+        __tsan_acquire(lock);
+    }
+    return status;
+}
+
 void vg_lock_leave(struct vg_lock *lock)
 {
+    if (__tsan_release) {
+        __tsan_release(lock);
+    }
     uint32_t was = atomic_exchange_explicit(&lock->word, 0, memory_order_release);
     if (was & WAITED_FOR) {
         int kept = errno;

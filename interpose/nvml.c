@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "interpose/raw_syscall.h"
@@ -36,7 +37,7 @@ typedef int memory_fn(device_t, struct memory *);
 typedef int processes_fn(device_t, unsigned *, void *);
 typedef int name_fn(unsigned, char *, unsigned);
 
-enum { PROCESSES_MAX = 256, PIDS_MAX = 16 };
+enum { PROCESSES_MAX = 256, PIDS_MAX = 16, OPENING_MS = 1000 };
 static struct {
     _Atomic uint32_t phase; /* 0 not tried, 1 under way, 2 there, 3 not there */
     by_text_fn *by_uuid, *by_pci;
@@ -87,6 +88,9 @@ static bool open_once(void)
     uint32_t untried = 0;
     if (atomic_compare_exchange_strong(&state.phase, &untried, 1))
         state.phase = open_nvml() ? 2 : 3;
+    /* Another thread is at it: without what it finds the report would know no other process. */
+    for (int i = 0; i < OPENING_MS && state.phase == 1; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return state.phase == 2;
 }
 

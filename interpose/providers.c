@@ -7,6 +7,7 @@
  * Threads: any. The loader is never called with the lock held.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 #include "core/ledger.h"
@@ -166,6 +167,27 @@ vg_any_fn *vg_hooks_real(unsigned slot, unsigned hook)
     return state.provider[vg_hook_rows[hook].hook_class][slot].real[hook];
 }
 
+struct order_search {
+    uintptr_t wanted, own;
+    bool found;
+};
+
+static int find_before_us(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    struct order_search *search = argument;
+    search->found = info->dlpi_addr == search->wanted;
+    return info->dlpi_addr == search->own || search->found;
+}
+
+/* Loaded before us, so that its definitions hide ours. */
+static bool is_ahead_of_us(const struct vg_object *object)
+{
+    struct order_search search = {.wanted = object->base, .own = own_base()};
+    dl_iterate_phdr(find_before_us, &search);
+    return search.found && search.wanted != search.own;
+}
+
 /* What the caller's own module sees under that name: its own scope first (a library opened RTLD_LOCAL sees its own runtime), then the global one. */
 static void *real_for_caller(const char *symbol, const void *caller)
 {
@@ -174,10 +196,10 @@ static void *real_for_caller(const char *symbol, const void *caller)
     if (caller && vg_resolve_object(caller, &object) && object.path[0]) {
         void *real = vg_resolve_loaded(object.path, symbol);
         struct vg_object provider;
-        /* An interposer in front of us finds itself: what it means is whatever comes after us. */
+        /* An interposer in front of us finds itself: what it means is whatever comes after us. A library behind us that brought a runtime means that one. */
         bool is_its_own =
             real && vg_resolve_object(real, &provider) && provider.base == object.base;
-        if (real && !is_its_own && locate(real, &slot, &hook))
+        if (real && !(is_its_own && is_ahead_of_us(&object)) && locate(real, &slot, &hook))
             return real;
     }
     return vg_resolve_next(symbol);
