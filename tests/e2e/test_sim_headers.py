@@ -57,7 +57,7 @@ def probe(tmp_path, header, constants, fields, include):
 
 
 @pytest.mark.parametrize("header,sources", [
-    ("cuda_runtime_api.h", ["vgsim_cudart_types.h"]),
+    ("cuda_runtime_api.h", ["vgsim_cudart_enums.h", "vgsim_cudart_types.h"]),
     ("cuda.h", ["cuda.h", "vgsim_cuda_enums.h"]),
 ])
 def test_values_sizes_and_offsets_are_nvidias(tmp_path, header, sources):

@@ -35,10 +35,10 @@ $(SIM)/libcudart.so.$(1): $(call runtime_objects,$(1))
 endef
 $(eval $(call runtime_build,12,-DCUDART_VERSION=12080))
 $(eval $(call runtime_build,13,-DCUDART_VERSION=13000))
-$(eval $(call runtime_build,static,-DCUDART_VERSION=13000 -DVGSIM_STATIC_RUNTIME))
+$(eval $(call runtime_build,static,-DCUDART_VERSION=13000 -DVGSIM_STATIC_RUNTIME -fno-sanitize=all))
 $(eval $(call runtime_library,12))
 $(eval $(call runtime_library,13))
-# One object, in which the runtime's own names are local and its functions stay hidden, as in NVIDIA's.
+# Without a sanitizer, which not every program has. One object, in which the runtime's own names are local and its functions stay hidden, as in NVIDIA's.
 $(SIM)/libcudart_static.a: $(call runtime_objects,static)
 	@mkdir -p $(@D)
 	@rm -f $@

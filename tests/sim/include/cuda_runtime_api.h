@@ -26,6 +26,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
+#include "vgsim_cudart_enums.h"
 #include "vgsim_cudart_types.h"
 #include "vgsim_cudart_calls.h"
 
