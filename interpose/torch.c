@@ -40,13 +40,6 @@ static void *original(const char *name)
     return vg_resolve_loaded("libc10.so", name);
 }
 
-/* The guard where torch is followed; NULL: pass through. */
-static struct vg_guard *follower(struct c10_device device)
-{
-    struct vg_guard *guard = device.type == C10_CUDA ? vg_lifecycle_guard(false) : NULL;
-    return guard && guard->options.torch ? guard : NULL;
-}
-
 /* "2.11.0+cu130" out of torch/version.py, which lies above the directory of libc10.so. Once, without a lock. */
 static void note_version(struct vg_guard *guard)
 {
@@ -75,10 +68,11 @@ static void note_version(struct vg_guard *guard)
     }
 }
 
+/* Every block tells that the allocator is the caching one; which blocks there are is recorded where the options say so. COLD ends here too: memory that
+ * was had in a way without a hook is handed out all the same. */
 static void note_usage(void *address, int64_t size, struct c10_device device)
 {
-    struct vg_guard *guard = address && size ? follower(device) : NULL;
-    if (!guard)
+    if (!address || !size || device.type != C10_CUDA)
         return;
     struct vg_event e = {.op = size > 0 ? VG_OP_ALLOC : VG_OP_FREE,
                          .kind = VG_KIND_BLOCK,
@@ -88,21 +82,26 @@ static void note_usage(void *address, int64_t size, struct c10_device device)
                          .device = device.index};
     vg_incident_framework_is_caching(VG_FAMILY_TORCH);
     struct vg_own own;
-    if (vg_own_enter(&own)) {
+    if (!vg_own_enter(&own))
+        return;
+    struct vg_guard *guard = vg_lifecycle_guard(size > 0);
+    if (guard && guard->options.torch)
         vg_gate_block(guard, &e);
+    if (guard)
         note_version(guard);
-        vg_own_leave(&own);
-    }
+    vg_own_leave(&own);
 }
 
+/* The framework's own word that it gives up, whether its blocks are followed or not, and also where nothing was seen before. */
 static void note_oom(int64_t size, struct c10_device device)
 {
     struct vg_own own;
-    struct vg_guard *guard = follower(device);
-    if (!guard || !vg_own_enter(&own))
+    if (device.type != C10_CUDA || !vg_own_enter(&own))
         return;
-    vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index,
-                                  size > 0 ? (uint64_t)size : 0);
+    struct vg_guard *guard = vg_lifecycle_guard(true);
+    if (guard)
+        vg_incident_framework_gave_up(guard, VG_FAMILY_TORCH, device.index,
+                                      size > 0 ? (uint64_t)size : 0);
     vg_own_leave(&own);
 }
 

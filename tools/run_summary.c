@@ -182,7 +182,7 @@ void vg_run_closing_line(const struct vg_run_end *end)
     if (totals.process_count > 1)
         fprintf(out, "%u processes, ", totals.process_count);
     if (!totals.process_count) {
-        fputs("no GPU memory was allocated, no record", out);
+        fputs("no allocation was seen, no record", out);
     } else {
         put_peaks(&totals, out);
         fputs("; ", out);

@@ -152,3 +152,43 @@ def test_a_failure_that_torch_recovers_from_makes_no_report(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
     assert guarded.written(tmp_path, "oom") == []
     assert guarded.written(tmp_path, "exit")[0]["failure"] is None
+
+
+def test_an_out_of_memory_before_any_allocation_leaves_a_report(tmp_path):
+    """The framework's own limit refuses the first request: its callback is the first thing that the guard sees."""
+    code = ("import torch\ntorch.cuda.set_per_process_memory_fraction(0.01)\n"
+            "try: torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\nexcept torch.OutOfMemoryError: print('caught')\n")
+    done = guarded.run([TORCH_PYTHON, "-c", code], tmp_path, memory="4GiB")
+    assert (done.returncode, done.stdout) == (0, "caught\n")
+    [report] = guarded.written(tmp_path, "oom")
+    assert (report["failure"]["api"], report["failure"]["requested_bytes"]) == (None, 1 << 30)
+
+
+FAIL_THRICE = """
+import torch
+keep = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(3)]
+for _ in range(3):
+    try:
+        torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        print("caught")
+"""
+
+
+def test_blocks_that_are_not_followed_change_nothing_about_what_is_final(tmp_path):
+    done = guarded.run([TORCH_PYTHON, "-c", FAIL_THRICE], tmp_path, memory="4GiB", VRAMGUARD_TORCH=0)
+    assert done.stdout == "caught\n" * 3
+    [report] = guarded.written(tmp_path, "oom")
+    failure = report["failure"]
+    assert (failure["requested_bytes"], failure["attempts"], failure["count"]) == (1 << 40, 2, 1)
+    assert report["hooks"]["reached"]["torch"] is False
+    assert all(s["layer"] != "torch" or s["id"] == failure["site"] for s in report["sites"])
+    [record] = guarded.records(tmp_path)
+    assert guarded.report_of(record, "--now")["hooks"]["reached"]["torch"] is False
+
+
+def test_what_torch_recovers_from_makes_no_report_where_its_blocks_are_not_followed(tmp_path):
+    code = ("import torch\na = [torch.empty(300 << 20, dtype=torch.uint8, device='cuda') for _ in range(10)]\ndel a\n"
+            "b = torch.empty(3000 << 20, dtype=torch.uint8, device='cuda')\nprint(b.numel())\n")
+    done = guarded.run([TORCH_PYTHON, "-c", code], tmp_path, memory="4GiB", VRAMGUARD_TORCH=0)
+    assert done.returncode == 0 and done.stderr == "" and guarded.written(tmp_path, "oom") == []
