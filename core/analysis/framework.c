@@ -4,6 +4,7 @@
  * A segment is a live driver allocation with an address, or a run of mappings without a hole between them (an expandable segment), that occupies the
  * device and was made with a libc10_cuda frame on its stack, or that holds a block. Handles of cuMemCreate have no address: they count where they
  * are mapped. A gap is an upper bound of what can be reused: nothing here knows its stream, its pool or a pending free.
+ * Where no block was ever told (torch=0, another allocator behind the same library) nothing is known of what is live inside: no framework, no cache.
  * fragmentation = 1 - largest gap / cached bytes; 0 where nothing is cached.
  */
 #include <stdlib.h>
@@ -236,7 +237,8 @@ static bool find_allocators(const struct vg_report *report, uint8_t *allocator_s
 void vg_analysis_framework(struct vg_report *report)
 {
     uint8_t *allocator_site = vg_report_alloc(report, vg_view_count(report->view, VG_SEC_SITES), 1);
-    bool any = find_allocators(report, allocator_site);
+    bool is_followed = report->view->header->reached & VG_REACHED_TORCH;
+    bool any = is_followed && find_allocators(report, allocator_site);
     for (unsigned i = 0; any && i < report->device_count; i++)
         fill_framework(report, &report->devices[i], allocator_site);
     for (unsigned i = 0; i < report->site_count; i++)

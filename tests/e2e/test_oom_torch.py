@@ -183,6 +183,7 @@ def test_blocks_that_are_not_followed_change_nothing_about_what_is_final(tmp_pat
     assert (failure["requested_bytes"], failure["attempts"], failure["count"]) == (1 << 40, 2, 1)
     assert report["hooks"]["reached"]["torch"] is False
     assert all(s["layer"] != "torch" or s["id"] == failure["site"] for s in report["sites"])
+    assert report["devices"][0]["process"]["framework"] is None
     [record] = guarded.records(tmp_path)
     assert guarded.report_of(record, "--now")["hooks"]["reached"]["torch"] is False
 

@@ -46,6 +46,7 @@ UNUSED_OK static void fixture_open(struct fixture *f)
     struct vg_header *header = f->record.header;
     header->pid = 4242;
     header->rank = -1;
+    header->reached = VG_REACHED_DRIVER | VG_REACHED_TORCH;
     header->host = text_id(f, "node7");
     header->exe = text_id(f, "/usr/bin/prog");
     header->cmdline = text_id(f, "/usr/bin/prog\037batch\0374096");

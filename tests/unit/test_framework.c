@@ -92,6 +92,22 @@ static void test_framework_is_absent_without_its_library_and_blocks(void **state
     fixture_close(&f);
 }
 
+/* Live tensors that nobody told us of are no cache. */
+static void test_framework_is_absent_where_no_block_was_ever_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f);
+    f.record.header->reached = VG_REACHED_DRIVER;
+    context_of(&f, 0, 1, true);
+    alloc_of(&f, VG_KIND_DEVICE, MIB(20), STACK(&f, ALLOCATOR));
+    const struct vg_report *report = report_at(&f, 0, true);
+    assert_false(report->devices[0].has_framework);
+    assert_int_equal(report->devices[0].libraries[0].framework_bytes, 0);
+    assert_false(report->sites[0].segment);
+    fixture_close(&f);
+}
+
 static void test_framework_hides_segment_sites_behind_their_blocks(void **state)
 {
     (void)state;
@@ -172,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_framework_counts_gaps_below_the_failed_request),
         cmocka_unit_test(test_framework_knows_a_segment_by_its_block_too),
         cmocka_unit_test(test_framework_is_absent_without_its_library_and_blocks),
+        cmocka_unit_test(test_framework_is_absent_where_no_block_was_ever_told),
         cmocka_unit_test(test_framework_hides_segment_sites_behind_their_blocks),
         cmocka_unit_test(test_framework_sees_expandable_segments_where_they_are_mapped),
         cmocka_unit_test(test_framework_does_not_own_what_it_imported),
