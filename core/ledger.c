@@ -246,7 +246,7 @@ enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event)
     struct vg_owners owners;
     uint64_t old = vg_ledger_lookup(ledger, vg_kind_space(event->kind), event->addr);
     if (old) {
-        vg_ledger_end(ledger, old, event->time_ns);
+        vg_ledger_lose(ledger, old, event->time_ns);
         header->duplicate_count++;
         status = VG_DUPLICATE;
     }

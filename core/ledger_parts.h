@@ -79,6 +79,8 @@ struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t t
 enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event);
 
 /* ledger_vmm.c: memory that is held by handles and mappings. */
+/* What had this number ended where nobody saw it: with what it referred to, but memory that is still mapped lives on. */
+void vg_ledger_lose(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns);
 enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot);
 enum vg_status vg_ledger_unrelease(struct vg_ledger *ledger, const struct vg_event *event);
 enum vg_status vg_ledger_retain(struct vg_ledger *ledger, const struct vg_event *event);

@@ -34,6 +34,28 @@ static void drop(struct vg_ledger *ledger, uint64_t slot, bool by_handle, uint64
     set_references(at, by_handle ? handles - 1 : handles, by_handle ? mappings : mappings - 1);
 }
 
+static void end_mapping(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
+{
+    struct vg_slot was = vg_ledger_end(ledger, slot, time_ns);
+    const struct vg_slot *memory = slot_at(ledger, was.target);
+    if (memory && vg_kind_space(memory->kind) == VG_SPACE_VMM) {
+        drop(ledger, was.target, false, time_ns);
+    }
+}
+
+void vg_ledger_lose(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
+{
+    struct vg_slot *at = slot_at(ledger, slot);
+    if (vg_kind_space(at->kind) == VG_SPACE_VMM) {
+        set_references(at, 1, vg_references_mappings(at->references));
+        drop(ledger, slot, true, time_ns);
+    } else if (at->kind == VG_KIND_MAPPING) {
+        end_mapping(ledger, slot, time_ns);
+    } else {
+        vg_ledger_end(ledger, slot, time_ns);
+    }
+}
+
 enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot)
 {
     event->slot = slot;
@@ -136,11 +158,9 @@ enum vg_status vg_ledger_unmap(struct vg_ledger *ledger, const struct vg_event *
             addr += granularity_bytes;
             continue;
         }
-        struct vg_slot was = vg_ledger_end(ledger, slot, event->time_ns);
-        if (slot_at(ledger, was.target)) {
-            drop(ledger, was.target, false, event->time_ns);
-        }
-        addr += was.bytes ? was.bytes : granularity_bytes;
+        uint64_t bytes = slot_at(ledger, slot)->bytes;
+        end_mapping(ledger, slot, event->time_ns);
+        addr += bytes ? bytes : granularity_bytes;
         status = VG_OK;
     }
     return status;
