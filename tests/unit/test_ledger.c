@@ -60,6 +60,7 @@ static const struct {
     {VG_KIND_BLOCK, "block", VG_LAYER_TORCH, false},
     {VG_KIND_VMM_HOST, "vmm_host", VG_LAYER_DRIVER, false},
     {VG_KIND_MAPPING, "mapping", VG_LAYER_OBJECT, false},
+    {VG_KIND_ARRAY_ALIAS, "array_alias", VG_LAYER_OBJECT, false},
     {VG_KIND_STREAM, "stream", VG_LAYER_OBJECT, false},
     {VG_KIND_EVENT, "event", VG_LAYER_OBJECT, false},
     {VG_KIND_MODULE, "module", VG_LAYER_OBJECT, false},
