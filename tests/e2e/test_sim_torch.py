@@ -177,6 +177,26 @@ def test_the_asynchronous_allocator_trains_and_its_pool_shrinks():
     assert out == "cudaMallocAsync True\nTrue True\ncaught\n"
 
 
+SMALL_GRAPH = """
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).cuda()
+x = torch.randn(8, 64, device="cuda")
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for i in range(3): model(x)
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph): y = model(x)
+for i in range(5): graph.replay()
+torch.cuda.synchronize()
+print(y.shape[1], torch.cuda.memory_allocated() > 0)
+"""
+
+
+def test_a_graph_with_memory_nodes_is_captured_and_replayed():
+    assert run_code(SMALL_GRAPH, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync") == "10 True\n"
+
+
 def test_pinned_memory_is_pinned_and_copied_without_waiting():
     out = run_code("x = torch.arange(1 << 20, dtype=torch.float32).pin_memory()\n"
                    "y = torch.empty_like(x, device='cuda')\n"

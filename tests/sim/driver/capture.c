@@ -67,7 +67,8 @@ static bool has_blocking_stream(const struct vgsim_capture *capture, const struc
     return false;
 }
 
-/* "attempted use would have an implicit dependency on the capturing stream(s)": cuStreamIsCapturing. */
+/* The legacy stream would wait for the blocking streams of its context: unusable while one of them captures (CUDA
+ * Driver API, cuStreamIsCapturing). */
 static CUresult implicit(bool invalidate)
 {
     CUresult result = CUDA_SUCCESS;
@@ -397,7 +398,7 @@ CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *status_
     CALL(CONTEXT, status(hStream, status_out, id));
 }
 
-/* Edges have no data here: as many zeros as anybody asked for. "valid until the next API call". */
+/* Edges have no data here: as many zeros as anybody asked for. */
 static const CUgraphEdgeData *no_data(size_t count)
 {
     static CUgraphEdgeData *zeros;

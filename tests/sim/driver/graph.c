@@ -136,7 +136,7 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
     CALL(INIT, create(phGraph, flags));
 }
 
-/* "operations other than destroy and node removal are permitted" while it is captured: cuStreamGetCaptureInfo. */
+/* While it is captured into it can be neither destroyed nor lose a node (CUDA Driver API, cuStreamGetCaptureInfo). */
 static CUresult destroy(CUgraph graph)
 {
     if (!vgsim_object_is(graph, GRAPH) || graph->captures)

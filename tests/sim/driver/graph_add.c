@@ -37,8 +37,7 @@ CUresult vgsim_graph_alloc_node(CUgraphNode *out, CUgraph graph, const CUgraphNo
     return CUDA_SUCCESS;
 }
 
-/* "an allocation twice in the same graph", "an address that was not returned by an allocation node", and not in
- * both the owning graph and another one. */
+/* Once in a graph, and either in the owning graph or in another one (CUDA Driver API, cuGraphAddMemFreeNode). */
 static bool may_free(const struct vgsim_graph_memory *memory, const struct CUgraph_st *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++)

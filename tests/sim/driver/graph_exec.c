@@ -55,8 +55,7 @@ uint64_t vgsim_graph_exec_shared(CUdevice device)
     return most;
 }
 
-/* "Blocks which are not in use by a graph that is either currently executing or scheduled to execute":
- * cuDeviceGraphMemTrim. */
+/* A trim leaves alone what a launch that may not be over uses (CUDA Driver API, cuDeviceGraphMemTrim). */
 void vgsim_graph_exec_unmap(CUdevice device, bool also_pending)
 {
     for (struct CUgraphExec_st *at = all; at; at = at->next)
@@ -144,7 +143,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     return CUDA_SUCCESS;
 }
 
-/* "Only supported by cuGraphInstantiateWithParams", of the flag UPLOAD. */
+/* The flag UPLOAD needs a stream, which only cuGraphInstantiateWithParams has. */
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
                                      unsigned long long flags)
 {
@@ -255,8 +254,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
     CALL(CONTEXT, instantiate_with(phGraphExec, hGraph, instantiateParams));
 }
 
-/* "If any allocations created by hGraphExec remain unfreed (from a previous launch)" the launch fails, unless they
- * are freed by it: cuGraphLaunch. What it frees of other graphs must be there. */
+/* A graph whose allocations of an earlier launch are not freed fails to launch, unless it frees them itself (CUDA
+ * Driver API, cuGraphLaunch). What it frees of other graphs must be there. */
 static bool may_launch(const struct CUgraphExec_st *exec)
 {
     for (size_t i = 0; i < exec->count; i++) {

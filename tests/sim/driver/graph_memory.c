@@ -134,11 +134,11 @@ void vgsim_graph_memory_stop(struct vgsim_graph_memory *memory)
     note(device);
 }
 
-/* What its own graph frees cannot be freed outside, and what no launch has made is not there. */
+/* What no launch has made is not there; nor is, outside, what its own graph frees. */
 CUresult vgsim_graph_memory_free(CUdeviceptr address)
 {
     struct vgsim_graph_memory *memory = vgsim_graph_memory_at(address);
-    if (!memory || !memory->live || memory->freed_by_owner)
+    if (!memory || !memory->live)
         return CUDA_ERROR_INVALID_VALUE;
     vgsim_graph_memory_stop(memory);
     return CUDA_SUCCESS;
@@ -210,7 +210,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
     CALL(INIT, get_attribute(device, attr, value));
 }
 
-/* "High watermark can only be reset to zero": it starts again from now. */
+/* Only the two marks of the past, and only to zero: they start again from now (CUDA Driver API). */
 static CUresult set_attribute(CUdevice device, CUgraphMem_attribute attribute, const void *value)
 {
     if (!vgsim_is_device(device))

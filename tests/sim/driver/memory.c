@@ -230,8 +230,7 @@ static CUresult free_device(CUdeviceptr pointer)
         vgsim_memory_release(block);
         return CUDA_SUCCESS;
     case VGSIM_KIND_pool:
-        vgsim_pool_free(
-            block); /* "no further synchronization": CUDA Programming Guide, cudaFree of pool memory */
+        vgsim_pool_free(block); /* by the interface the program has waited */
         return CUDA_SUCCESS;
     case VGSIM_KIND_graph:
         return vgsim_graph_memory_free(pointer);

@@ -72,7 +72,7 @@ static bool is_idle(const struct vgsim_slab *chunk)
     return chunk->used == 0 && !chunk->pending;
 }
 
-/* "at least minBytesToKeep bytes reserved after the operation": cuMemPoolTrimTo. */
+/* A pool is never brought below what is to be kept (CUDA Driver API, cuMemPoolTrimTo). */
 static void trim(struct CUmemPoolHandle_st *pool, uint64_t keep)
 {
     struct vgsim_slab *next;
@@ -306,8 +306,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     CALL(INIT, create(pool, poolProps));
 }
 
-/* Its resources go "once there are no more outstanding allocations" and no frees that have not completed
- * (CUDA Driver API, cuMemPoolDestroy). */
+/* What is in use, or freed by work that is pending, stays until that is over (CUDA Driver API, cuMemPoolDestroy). */
 static CUresult destroy(CUmemoryPool pool)
 {
     if (!vgsim_is_pool(pool) || pool->is_default)
