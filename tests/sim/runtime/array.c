@@ -7,16 +7,6 @@
 
 #include <stdbool.h>
 
-/* The layout of CUDA_ARRAY3D_DESCRIPTOR; its first two sizes, format and channels are CUDA_ARRAY_DESCRIPTOR. */
-struct descriptor {
-    size_t width, height, depth;
-    unsigned int format, channels, flags;
-};
-struct plain_descriptor {
-    size_t width, height;
-    unsigned int format, channels;
-};
-
 /* The driver's CUarray_format of a channel: 0 where there is none. */
 static unsigned int format_of(enum cudaChannelFormatKind kind, int bits)
 {
@@ -36,22 +26,22 @@ static unsigned int format_of(enum cudaChannelFormatKind kind, int bits)
     }
 }
 
-static struct cudaChannelFormatDesc channels_of(const struct descriptor *array)
+static struct cudaChannelFormatDesc channels_of(const CUDA_ARRAY3D_DESCRIPTOR *array)
 {
     static const unsigned char bits_of[] = {[0x01] = 8,  [0x02] = 16, [0x03] = 32, [0x08] = 8,
                                             [0x09] = 16, [0x0a] = 32, [0x10] = 16, [0x20] = 32};
-    int bits = array->format < sizeof(bits_of) ? bits_of[array->format] : 0;
-    unsigned int count = array->channels;
+    int bits = array->Format < sizeof(bits_of) ? bits_of[array->Format] : 0;
+    unsigned int count = array->NumChannels;
     return (struct cudaChannelFormatDesc){bits, count > 1 ? bits : 0, count > 2 ? bits : 0,
                                           count > 3 ? bits : 0,
-                                          array->format < 0x08   ? cudaChannelFormatKindUnsigned
-                                          : array->format < 0x10 ? cudaChannelFormatKindSigned
+                                          array->Format < 0x08   ? cudaChannelFormatKindUnsigned
+                                          : array->Format < 0x10 ? cudaChannelFormatKindSigned
                                                                  : cudaChannelFormatKindFloat};
 }
 
 /* One, two or four channels of the same width. */
 static cudaError_t describe(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
-                            unsigned int flags, struct descriptor *out)
+                            unsigned int flags, CUDA_ARRAY3D_DESCRIPTOR *out)
 {
     if (!desc)
         return cudaErrorInvalidValue;
@@ -61,7 +51,8 @@ static cudaError_t describe(const struct cudaChannelFormatDesc *desc, struct cud
     unsigned int format = format_of(desc->f, desc->x);
     if (!format || count == 3 || !equal || !extent.width)
         return cudaErrorInvalidValue;
-    *out = (struct descriptor){extent.width, extent.height, extent.depth, format, count, flags};
+    *out = (CUDA_ARRAY3D_DESCRIPTOR){extent.width,           extent.height, extent.depth,
+                                     (CUarray_format)format, count,         flags};
     return cudaSuccess;
 }
 
@@ -74,7 +65,7 @@ struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
 cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
                               struct cudaExtent extent, unsigned int flags)
 {
-    struct descriptor wanted;
+    CUDA_ARRAY3D_DESCRIPTOR wanted;
     cudaError_t error = describe(desc, extent, flags, &wanted);
     if (error == cudaSuccess)
         error = rt_enter();
@@ -86,11 +77,11 @@ cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDe
                             size_t width, size_t height, unsigned int flags)
 {
     struct cudaExtent extent = {width, height, 0};
-    struct descriptor wanted;
+    CUDA_ARRAY3D_DESCRIPTOR wanted = {0};
     if (flags)
         return cudaMalloc3DArray(array, desc, extent, flags);
     cudaError_t error = describe(desc, extent, 0, &wanted);
-    struct plain_descriptor plain = {width, height, wanted.format, wanted.channels};
+    CUDA_ARRAY_DESCRIPTOR plain = {width, height, wanted.Format, wanted.NumChannels};
     if (error == cudaSuccess)
         error = rt_enter();
     return rt_done(error == cudaSuccess ? RT_CALL(cuArrayCreate, ((CUarray *)array, &plain))
@@ -102,7 +93,7 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmappedArray,
                                      struct cudaExtent extent, unsigned int numLevels,
                                      unsigned int flags)
 {
-    struct descriptor wanted;
+    CUDA_ARRAY3D_DESCRIPTOR wanted;
     cudaError_t error = describe(desc, extent, flags, &wanted);
     if (error == cudaSuccess)
         error = rt_enter();
@@ -163,7 +154,7 @@ cudaMipmappedArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *memo
 cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
                              unsigned int *flags, cudaArray_t array)
 {
-    struct descriptor have;
+    CUDA_ARRAY3D_DESCRIPTOR have;
     cudaError_t error = rt_enter();
     if (error == cudaSuccess)
         error = RT_CALL(cuArray3DGetDescriptor, (&have, (CUarray)array));
@@ -172,9 +163,9 @@ cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExte
     if (desc)
         *desc = channels_of(&have);
     if (extent)
-        *extent = (struct cudaExtent){have.width, have.height, have.depth};
+        *extent = (struct cudaExtent){have.Width, have.Height, have.Depth};
     if (flags)
-        *flags = have.flags;
+        *flags = have.Flags;
     return cudaSuccess;
 }
 
@@ -190,7 +181,7 @@ cudaError_t cudaExternalMemoryGetMappedMipmappedArray(
     /* CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC */
     struct {
         unsigned long long offset;
-        struct descriptor array;
+        CUDA_ARRAY3D_DESCRIPTOR array;
         unsigned int levels, reserved[16];
     } wanted = {0};
     if (!mipmapDesc)
