@@ -34,15 +34,8 @@ enum {
 _Static_assert((int)VG_KIND_COUNT <= (int)VG_KINDS_MAX, "kinds.def has more rows than a record");
 
 enum vg_section_id {
-    VG_SEC_STRINGS, /* uint32_t words: length in bytes, then the bytes and a NUL; id = word index + 1 */
-    VG_SEC_MODULES, /* struct vg_module */
-    VG_SEC_FRAMES,  /* struct vg_frame */
-    VG_SEC_STACKS, /* uint32_t words: header (see vg_stack_head), then frame ids; id = word index + 1 */
-    VG_SEC_SITES, /* struct vg_site */
-    VG_SEC_SLOTS, /* struct vg_slot */
-    VG_SEC_DEVICES, /* struct vg_device; index = first-seen order, `ordinal` is the program's number */
-    VG_SEC_CONTEXTS,  /* struct vg_context */
-    VG_SEC_INCIDENTS, /* struct vg_incident */
+#define SECTION(NAME, name, element, base_count, saturated) VG_SEC_##NAME,
+#include "core/sections.def"
     VG_SEC_COUNT
 };
 

@@ -24,16 +24,9 @@ static const struct {
     uint32_t elem_bytes, base_count;
     uint32_t saturated;
 } shapes[VG_SEC_COUNT] = {
-    /* The longest string (VG_STRING_MAX) has to fit into the first chunk. */
-    [VG_SEC_STRINGS] = {sizeof(uint32_t), 16384, VG_SAT_STRINGS},
-    [VG_SEC_MODULES] = {sizeof(struct vg_module), 64, VG_SAT_STACKS},
-    [VG_SEC_FRAMES] = {sizeof(struct vg_frame), 1024, VG_SAT_STACKS},
-    [VG_SEC_STACKS] = {sizeof(uint32_t), 8192, VG_SAT_STACKS},
-    [VG_SEC_SITES] = {sizeof(struct vg_site), 256, VG_SAT_SITES},
-    [VG_SEC_SLOTS] = {sizeof(struct vg_slot), 1024, VG_SAT_SLOTS},
-    [VG_SEC_DEVICES] = {sizeof(struct vg_device), 4, VG_SAT_OTHER},
-    [VG_SEC_CONTEXTS] = {sizeof(struct vg_context), 32, VG_SAT_OTHER},
-    [VG_SEC_INCIDENTS] = {sizeof(struct vg_incident), 16, VG_SAT_OTHER},
+#define SECTION(NAME, name, element, base_count, saturated)                                        \
+    {sizeof(element), base_count, VG_SAT_##saturated},
+#include "core/sections.def"
 };
 
 /* The system call itself: libc's fstat is GLIBC_2.33. Both architectures have one layout of struct stat. */

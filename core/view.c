@@ -23,18 +23,12 @@ enum { TRIES = 20, STRUCTURE_TRIES = 40, HALVES = 3 };
 enum { HEADER_PAGES_BYTES = (sizeof(struct vg_header) + VG_PAGE - 1) / VG_PAGE * VG_PAGE };
 
 static const uint32_t elem_bytes[VG_SEC_COUNT] = {
-    [VG_SEC_STRINGS] = sizeof(uint32_t),
-    [VG_SEC_MODULES] = sizeof(struct vg_module),
-    [VG_SEC_FRAMES] = sizeof(struct vg_frame),
-    [VG_SEC_STACKS] = sizeof(uint32_t),
-    [VG_SEC_SITES] = sizeof(struct vg_site),
-    [VG_SEC_SLOTS] = sizeof(struct vg_slot),
-    [VG_SEC_DEVICES] = sizeof(struct vg_device),
-    [VG_SEC_CONTEXTS] = sizeof(struct vg_context),
-    [VG_SEC_INCIDENTS] = sizeof(struct vg_incident),
+#define SECTION(NAME, name, element, base_count, saturated) sizeof(element),
+#include "core/sections.def"
 };
 static const char *const section_names[VG_SEC_COUNT] = {
-    "strings", "modules", "frames", "stacks", "sites", "slots", "devices", "contexts", "incidents",
+#define SECTION(NAME, name, element, base_count, saturated) name,
+#include "core/sections.def"
 };
 
 #define DAMAGED(why_out, why_size, ...) (snprintf((why_out), (why_size), __VA_ARGS__), VG_DAMAGED)
