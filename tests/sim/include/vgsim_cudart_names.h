@@ -21,7 +21,6 @@
 #define cudaStreamBeginCapture              cudaStreamBeginCapture_ptsz
 #define cudaStreamBeginCaptureToGraph       cudaStreamBeginCaptureToGraph_ptsz
 #define cudaStreamEndCapture                cudaStreamEndCapture_ptsz
-#define cudaStreamGetCaptureInfo            cudaStreamGetCaptureInfo_ptsz
 #define cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_ptsz
 #define cudaStreamIsCapturing               cudaStreamIsCapturing_ptsz
 #define cudaMemcpyAsync                     cudaMemcpyAsync_ptsz
@@ -53,13 +52,16 @@
 #endif
 
 #if CUDART_VERSION < 13000
-#define cudaGetDeviceProperties cudaGetDeviceProperties_v2
+#define cudaGetDeviceProperties  cudaGetDeviceProperties_v2
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v2
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define cudaStreamGetCaptureInfo_v2            cudaStreamGetCaptureInfo_v2_ptsz
 #define cudaStreamGetCaptureInfo_v3            cudaStreamGetCaptureInfo_v3_ptsz
 #define cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz
 #define cudaMemPrefetchAsync_v2                cudaMemPrefetchAsync_v2_ptsz
 #endif
+#elif defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_ptsz
 #endif
 
 #endif
