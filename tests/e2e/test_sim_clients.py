@@ -24,17 +24,21 @@ def clients_are_there():
         pytest.skip("no PyPI: build/venv-clients has no cuda-bindings")
 
 
-def walk(code, directory, **variables):
+def walk(code, directory, guard=False, at_step=None, **variables):
     """Runs Python code in which step(name) stops until the books were read; {name: books}, what it printed."""
     prelude = "def step(name):\n    print('step', name, flush=True)\n    input()\n"
+    libraries = ([guarded.LIBRARY] if guard else []) + LIBRARIES
     env = guarded.environment(guard=False, sim=True, memory="1GiB", VGSIM_ACCOUNT=os.path.join(directory, "books"),
-                              LD_PRELOAD=":".join(LIBRARIES), **variables)
+                              LD_PRELOAD=":".join(libraries), **variables)
     books, printed = {}, []
     with subprocess.Popen([CLIENTS, "-c", prelude + code], env=env, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if line.startswith("step "):
-                books[line.split()[1]] = guarded.account(os.path.join(directory, "books"))[0]
+                name = line.split()[1]
+                books[name] = guarded.account(os.path.join(directory, "books"))[0]
+                if at_step:
+                    at_step(name, books[name])
                 process.stdin.write("\n")
                 process.stdin.flush()
             else:
@@ -130,3 +134,19 @@ def test_numba_cuda_frees_late_from_its_queue(tmp_path):
     assert live(books["host"]) == {"device": 8000, "managed": 200, "pinned": 100}
     assert printed[0] == f"7 {1024 * MIB}" and printed[1:5] == ["1", "13", "13", "0"], printed
     assert "OUT_OF_MEMORY" in printed[5], printed
+
+
+@pytest.mark.parametrize("code,kinds", [(BINDINGS, {"device", "managed", "pinned", "pool"}), (QUEUE, {"device", "managed", "pinned"})],
+                         ids=["cuda-bindings", "numba-cuda"])
+def test_the_guard_sees_what_the_books_say_at_each_step(code, kinds, tmp_path):
+    seen = set()
+
+    def compare(name, books):
+        [record] = guarded.records(tmp_path)
+        by_kind = guarded.report_of(record)["devices"][0]["process"]["by_kind"]
+        assert {kind: size for kind, size in by_kind.items() if size} == live(books), name
+        seen.update(live(books))
+
+    walk(code, tmp_path, guard=True, at_step=compare, VRAMGUARD_DIR=str(tmp_path), NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT="100",
+         NUMBA_CUDA_MAX_PENDING_DEALLOCS_RATIO="0.5")
+    assert seen == kinds
