@@ -156,7 +156,7 @@ static void graphs(void)
     MUST(cudaStreamDestroy(stream));
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     struct cudaDeviceProp prop;
     int version;
@@ -165,11 +165,9 @@ int main(int argc, char **argv)
     printf("warp %d, memory %zu, major %d, processors %d, clusters %d\n", prop.warpSize,
            prop.totalGlobalMem / MIB, prop.major, prop.multiProcessorCount, prop.clusterLaunch);
     plain_kinds();
-    if (argc < 2 || strcmp(argv[1], "plain") != 0) {
-        pools();
-        arrays();
-        graphs();
-    }
+    pools();
+    arrays();
+    graphs();
     MUST(cudaDeviceReset());
     step("reset");
     printf("runtime %d\n", version / 1000);

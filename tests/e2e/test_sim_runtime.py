@@ -1,6 +1,5 @@
 # test_sim_runtime.py -- the builds of the simulated runtime (12, 13, static, per-thread default stream) do the same, by the simulation's own books.
 # SPDX-License-Identifier: Apache-2.0
-import ctypes
 import os
 import re
 import subprocess
@@ -32,15 +31,18 @@ def environment(**variables):
     return guarded.environment(guard=False, sim=False, LD_LIBRARY_PATH=SIM, VGSIM_MEMORY="1GiB", **variables)
 
 
-def walk(way, directory, *arguments):
+def walk(way, directory, at_step=None, **variables):
     """Runs the program step by step; its lines, and the books at each step."""
     books, lines = {}, []
-    env = environment(VGSIM_ACCOUNT=os.path.join(directory, "books"))
-    with subprocess.Popen([program(way), *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    env = environment(VGSIM_ACCOUNT=os.path.join(directory, "books"), **variables)
+    with subprocess.Popen([program(way)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if line.startswith("step "):
-                books[line.split()[1]] = guarded.account(os.path.join(directory, "books"))[0]
+                name = line.split()[1]
+                books[name] = guarded.account(os.path.join(directory, "books"))[0]
+                if at_step:
+                    at_step(name, books[name])
                 process.stdin.write("\n")
                 process.stdin.flush()
     assert process.returncode == 0, lines
@@ -70,8 +72,22 @@ def test_every_build_allocates_the_same(way, tmp_path):
     assert lines[-1] == "runtime " + ("12" if "12" in way else "13")
 
 
-def looked_up(way, directory):
-    """What cuGetProcAddress_v2 is asked for a way's cudaMallocAsync: the names that a program of that way leaves undefined."""
+@pytest.mark.parametrize("way", WAYS)
+def test_the_guard_sees_every_build_as_the_books_do(way, tmp_path):
+    """On a driver that tells the size of any array: by the interface it does so only of those that are mapped later."""
+    steps = []
+
+    def compare(name, books):
+        [record] = guarded.records(tmp_path)
+        by_kind = guarded.report_of(record)["devices"][0]["process"]["by_kind"]
+        assert {kind: size for kind, size in by_kind.items() if size} == live(books), name
+        steps.append(name)
+
+    walk(way, tmp_path, at_step=compare, LD_PRELOAD=guarded.LIBRARY, VGSIM_ARRAY_SIZE="any", VRAMGUARD_DIR=str(tmp_path))
+    assert len(steps) == 10
+
+
+def undefined(way):
     out = subprocess.run(["nm", "-D", "--undefined-only", program(way)], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r" U (\w+)", out))
 
@@ -93,7 +109,7 @@ def test_a_static_program_needs_and_shows_nothing_of_cuda(way):
     assert not re.search(r"NEEDED\s+libcuda", needed)
     names = subprocess.run(["nm", "-D", program(way)], capture_output=True, text=True, check=True).stdout
     assert not re.search(r" _*(cuda|rt_)\w", names)
-    assert {"dlopen", "dlsym"} <= looked_up(way, None) and "dlvsym" not in names
+    assert {"dlopen", "dlsym"} <= undefined(way) and "dlvsym" not in names
 
 
 def test_the_names_inside_the_static_library_are_its_own():
