@@ -125,16 +125,17 @@ struct order {
 static bool render(struct vg_guard *guard, const struct order *order)
 {
     char tool[VG_PATH_MAX], stem[VG_PATH_MAX + 64], limit[32], what[32];
-    const uint64_t seconds_max = 86400; /* what the tool takes */
-    uint64_t seconds = guard->options.report_timeout / 1000000000u;
-    seconds = seconds < seconds_max ? seconds : seconds_max;
+    const uint64_t limit_max = 86400000; /* what the tool takes */
+    /* It ends by itself before the keeper ends it, and so in order. */
+    uint64_t limit_ms = guard->options.report_timeout / 10 * 8 / 1000000u;
+    limit_ms = limit_ms < limit_max ? limit_ms : limit_max;
     const char *both = order->report == (VG_REPORT_TEXT | VG_REPORT_JSON) ? "," : "";
     if (!find_tool(guard, tool, sizeof tool))
         return false;
     snprintf(what, sizeof what, "--report=%s%s%s", order->report & VG_REPORT_TEXT ? "text" : "",
              both, order->report & VG_REPORT_JSON ? "json" : "");
     snprintf(stem, sizeof stem, "--stem=%s.%s", guard->stem, order->name);
-    snprintf(limit, sizeof limit, "--limit=%llu", (unsigned long long)(seconds ? seconds : 1));
+    snprintf(limit, sizeof limit, "--limit=%llu", (unsigned long long)(limit_ms ? limit_ms : 1));
     char command[] = "report", from_guard[] = "--from-guard", descriptor[] = "--fd=3";
     char *argv[] = {tool, command, from_guard, descriptor, what, stem, limit, NULL};
     struct vg_keeper_job job = {.tool = tool,

@@ -68,7 +68,7 @@ static error_t parse_guard(int key, const char *argument, struct vg_report_guard
         call->stem = argument;
         return 0;
     case KEY_LIMIT:
-        call->limit_seconds = parse_count("limit", argument, 86400);
+        call->limit_ms = parse_count("limit", argument, 86400000);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -270,7 +270,7 @@ static const struct argp_option options[] = {
     {"fd", KEY_FD, "N", OPTION_HIDDEN, NULL, 0},
     {"report", KEY_REPORT, "FORMS", OPTION_HIDDEN, NULL, 0},
     {"stem", KEY_STEM, "PATH", OPTION_HIDDEN, NULL, 0},
-    {"limit", KEY_LIMIT, "SECONDS", OPTION_HIDDEN, NULL, 0},
+    {"limit", KEY_LIMIT, "MILLISECONDS", OPTION_HIDDEN, NULL, 0},
     {0},
 };
 static const struct argp argp = {

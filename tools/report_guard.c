@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "core/analysis/report.h"
@@ -40,7 +41,7 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* The JSON file that is being written: it goes where the time limit ends us before it is whole. */
+/* The JSON that is being written, under a name of its own: it goes where the time limit ends us before it is whole. */
 static char *unfinished;
 
 static void out_of_time(int number)
@@ -51,7 +52,7 @@ static void out_of_time(int number)
     _exit(VG_EXIT_USAGE);
 }
 
-static void set_limit(unsigned seconds)
+static void set_limit(unsigned ms)
 {
     struct sigaction action = {.sa_handler = out_of_time};
     sigset_t set;
@@ -59,7 +60,8 @@ static void set_limit(unsigned seconds)
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    alarm(seconds);
+    struct itimerval limit = {.it_value = {ms / 1000, (suseconds_t)(ms % 1000) * 1000}};
+    setitimer(ITIMER_REAL, &limit, NULL);
 }
 
 static bool render(vg_render_fn *function, const struct vg_report *report,
@@ -74,39 +76,48 @@ static bool render(vg_render_fn *function, const struct vg_report *report,
     return made;
 }
 
-static int create_json(const struct vg_report_guard *call, char **path_out)
+/* Nothing is overwritten; file systems without renameat2's flag have links. */
+static bool rename_new(const char *from, const char *to)
 {
-    *path_out = NULL;
-    if (!(call->forms & VG_REPORT_JSON) || !call->stem || call->stem[0] != '/' ||
-        asprintf(path_out, "%s.json", call->stem) < 0)
-        return -1;
-    int fd = open(*path_out, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        unfinished = *path_out;
-        return fd;
-    }
-    free(*path_out);
-    *path_out = NULL;
-    return -1;
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+        return true;
+    return (errno == EINVAL || errno == ENOSYS) && !link(from, to) && !unlink(from);
 }
 
-static bool finish_json(const struct vg_report *report, struct vg_symbols *symbols,
-                        const struct vg_render_options *options, int fd)
+/* Whoever finds a file of that name finds all of it. */
+static bool write_json(const struct vg_report *report, struct vg_symbols *symbols,
+                       const struct vg_render_options *options, const char *path)
 {
-    bool made = render(vg_render_json, report, symbols, options, fd);
-    made = !close(fd) && made;
-    if (!made)
-        unlink(unfinished);
-    unfinished = NULL;
+    char *part = NULL;
+    if (asprintf(&part, "%s.part", path) < 0)
+        return false;
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool made = fd >= 0;
+    if (made) {
+        unfinished = part;
+        made = render(vg_render_json, report, symbols, options, fd);
+        made = !close(fd) && made && rename_new(part, path);
+        if (!made)
+            unlink(part);
+        unfinished = NULL;
+    }
+    free(part);
     return made;
+}
+
+/* NULL: no file is asked for. */
+static char *json_path(const struct vg_report_guard *call)
+{
+    char *path = NULL;
+    bool wanted = (call->forms & VG_REPORT_JSON) && call->stem && call->stem[0] == '/';
+    return wanted && asprintf(&path, "%s.json", call->stem) >= 0 ? path : NULL;
 }
 
 /* True: what was asked for is there; a report that could be printed is one, even where its file has no room. */
 static bool write_forms(const struct vg_report_guard *call, const struct vg_report *report)
 {
-    char *json, *record = NULL;
-    bool has_json = false, prints = call->forms & VG_REPORT_TEXT;
-    int fd = create_json(call, &json);
+    char *json = json_path(call), *record = NULL;
+    bool prints = call->forms & VG_REPORT_TEXT;
     if (call->stem && asprintf(&record, "%s.vgr", call->stem) < 0)
         record = NULL;
     struct vg_render_options options = {
@@ -115,8 +126,7 @@ static bool write_forms(const struct vg_report_guard *call, const struct vg_repo
     };
     struct vg_symbols *symbols = vg_symbols_open(report->view);
     /* The file comes first, so that the text names a report that is really there. */
-    if (fd >= 0)
-        has_json = finish_json(report, symbols, &options, fd);
+    bool has_json = json && write_json(report, symbols, &options, json);
     options.json_path = has_json ? json : NULL;
     bool done = prints ? render(vg_render_text, report, symbols, &options, STDERR_FILENO)
                        : has_json || !(call->forms & VG_REPORT_JSON);
@@ -153,8 +163,8 @@ int vg_report_from_guard(const struct vg_report_guard *call)
     struct vg_view view;
     struct vg_report report;
     char why[256];
-    if (call->limit_seconds)
-        set_limit(call->limit_seconds);
+    if (call->limit_ms)
+        set_limit(call->limit_ms);
     signal(SIGPIPE, SIG_IGN);
     if (vg_view_open_fd(&view, call->fd, why, sizeof(why)) != VG_OK)
         return VG_EXIT_USAGE;

@@ -1,7 +1,7 @@
 /* report_guard.h -- the report as the library asks for it at an incident: `vramguard report --from-guard`.
  * SPDX-License-Identifier: Apache-2.0
  *
- * vramguard report --from-guard --fd=3 --report=text,json --stem=/dir/vramguard.host.1-2.oom-1 [--limit=SECONDS]
+ * vramguard report --from-guard --fd=3 --report=text,json --stem=/dir/vramguard.host.1-2.oom-1 [--limit=MILLISECONDS]
  * reads the record from the descriptor, writes the text to descriptor 2 with one write(2), and `<stem>.json` (0600, never over a file or through a link).
  * Exit status 0 where all that was asked for was done. It says nothing else: the library names the file where this fails.
  */
@@ -14,7 +14,7 @@ struct vg_report_guard {
     int fd;
     unsigned forms;         /* VG_REPORT_* */
     const char *stem;       /* absolute, without ending; NULL: no JSON is written */
-    unsigned limit_seconds; /* 0: none */
+    unsigned limit_ms; /* 0: none */
 };
 
 int vg_report_from_guard(const struct vg_report_guard *call);
