@@ -1,6 +1,7 @@
-/* view_repair.c -- makes the derived counters of a record again from its slots, where an event was half applied when the writer died or the
- * copy was taken.
+/* view_repair.c -- makes the derived counters of a record again from its slots.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Place:      view.c, where an event was half applied when the writer died or the copy was taken.
  */
 #include "core/view_sums.h"
 
@@ -33,7 +34,8 @@ static void repair_site(struct vg_site *site, const struct vg_device *device,
     site->free_count = site->alloc_count - sum->count;
 }
 
-/* What is live now is the peak where it reaches it: then the half applied event may have been the one that made it. */
+/* What is live now is the peak where it reaches it: then the half applied event may have been the
+ * one that made it. */
 static void repair_peak(struct vg_device *device, enum vg_layer layer, uint64_t live_bytes)
 {
     if (live_bytes >= device->peak_bytes[layer]) {
