@@ -3,7 +3,8 @@
  *
  * Words, each with one meaning:
  *   allocation   bytes asked from the driver in one call and given back in one call
- *   block        bytes that a caching allocator hands out inside an allocation of its own (layer torch)
+ *   block        bytes that a caching allocator hands out inside an allocation of its own (layer
+ *                torch)
  *   slot         the place in the record that holds one live allocation or block
  *   site         everything allocated with the same stack, API, kind and device
  *   tracked      requested bytes of the live allocations that occupy a device
@@ -50,14 +51,16 @@ enum vg_status {
     VG_OK,
     VG_FULL,      /* no room in the record: it is counted, and not listed */
     VG_NOT_FOUND, /* free of an address that is not in the ledger */
-    VG_DUPLICATE, /* an allocation at an address that is live: the old one was freed where nobody saw it */
-    VG_IO,        /* a system call failed; errno says why */
+    /* an allocation at an address that is live: the old one was freed where nobody saw it */
+    VG_DUPLICATE,
+    VG_IO,      /* a system call failed; errno says why */
     VG_DAMAGED, /* a record file that breaks its own format */
     VG_BUSY,    /* the lock is held by this very thread, or was not had in time */
     VG_INVALID
 };
 
-/* A slot of the record: one live allocation or block. 40 bytes. kind is stored last when it goes live and first when it ends. */
+/* A slot of the record: one live allocation or block. 40 bytes. kind is stored last when it goes
+ * live and first when it ends. */
 struct vg_slot {
     uint64_t addr;
     uint64_t bytes; /* as requested; torch: the rounded block */
@@ -75,7 +78,8 @@ struct vg_slot {
 };
 enum { VG_SLOT_CAPTURED = 1 }; /* made while its stream was capturing */
 
-/* References to memory of cuMemCreate: by handle, and by mapping. Without one by handle, its number may be given to another. */
+/* References to memory of cuMemCreate: by handle, and by mapping. Without one by handle, its number
+ * may be given to another. */
 static inline uint64_t vg_references(uint32_t handles, uint32_t mappings)
 {
     return (uint64_t)mappings << 32 | handles;

@@ -1,7 +1,10 @@
-/* index.h -- how the private indexes use uthash: memory from an arena, no exit() where there is none, one hash for all keys.
+/* index.h -- how the private indexes use uthash.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Whoever adds or deletes has a local `struct vg_arena *index_arena`. An add that found no memory leaves item->hh.tbl NULL.
+ * Memory from an arena, no exit() where there is none, one hash for all keys.
+ *
+ * Whoever adds or deletes has a local `struct vg_arena *index_arena`. An add that found no memory
+ * leaves item->hh.tbl NULL.
  */
 #ifndef VG_INDEX_H
 #define VG_INDEX_H

@@ -1,14 +1,17 @@
-/* layout.h -- the bytes of a record file (*.vgr): header, section tables, and the element of every section.
+/* layout.h -- the bytes of a record file (*.vgr).
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Header, section tables, and the element of every section.
  *
  *   page 0..        struct vg_header: process, counters, one struct vg_section per section
  *   then            chunks, in the order in which sections asked for room
  *
- * A section is a list of chunks; chunk k holds base_count << min(k, 4) elements, so that an index finds its chunk by arithmetic, nothing ever
- * moves, and at most about half of a small section is unused. A chunk's place is a page number. The file has no holes.
- * An element is written first and then counted (`count`, release), so a reader never sees half of one.
- * All numbers are those of the machine that wrote it (little-endian on both architectures that are built); ids and
- * indexes are "plus 1" where 0 means none.
+ * A section is a list of chunks; chunk k holds base_count << min(k, 4) elements, so that an index
+ * finds its chunk by arithmetic, nothing ever moves, and at most about half of a small section is
+ * unused. A chunk's place is a page number. The file has no holes. An element is written first and
+ * then counted (`count`, release), so a reader never sees half of one. All numbers are those of the
+ * machine that wrote it (little-endian on both architectures that are built); ids and indexes are
+ * "plus 1" where 0 means none.
  */
 #ifndef VG_LAYOUT_H
 #define VG_LAYOUT_H
@@ -77,7 +80,8 @@ static inline uint64_t vg_chunk_bytes(uint32_t elem_bytes, uint32_t base_count, 
     return (bytes + VG_PAGE - 1) / VG_PAGE * VG_PAGE;
 }
 
-/* A loaded object. Offsets of frames are relative to `bias`, so they equal the addresses in the file on disk. */
+/* A loaded object. Offsets of frames are relative to `bias`, so they equal the addresses in the
+ * file on disk. */
 struct vg_module {
     uint32_t path; /* string; absolute, "" for the vdso */
     uint32_t generation;
@@ -93,8 +97,9 @@ struct vg_frame {
     uint8_t lang;
     uint8_t reserved[3];
     uint32_t module; /* native: index + 1; 0: code outside any module (JIT) */
-    uint64_t
-        offset; /* native: return address less bias (less nothing: the call is at offset - 1); no module: the address */
+    /* native: return address less bias (less nothing: the call is at offset - 1); no module: the
+     * address */
+    uint64_t offset;
     uint32_t function; /* python: string */
     uint32_t file;     /* python: string */
     int32_t line;      /* python; <= 0 unknown */
@@ -125,13 +130,13 @@ struct vg_site {
     uint8_t kind, layer;
     uint32_t fail_count; /* final failures at this site */
     uint64_t live_bytes, live_count, peak_live_bytes;
-    uint64_t
-        at_peak_bytes; /* valid where peak_epoch equals the device's; else live_bytes is the value at the peak */
+    /* valid where peak_epoch equals the device's; else live_bytes is the value at the peak */
+    uint64_t at_peak_bytes;
     uint64_t peak_epoch;
     uint64_t alloc_count, free_count;
     uint64_t first_ns, last_ns;
-    uint32_t
-        retries; /* 1: a failure here was followed by a success of its size: this caller retries by itself */
+    /* 1: a failure here was followed by a success of its size: this caller retries by itself */
+    uint32_t retries;
     uint32_t failed_in_row;                  /* failures since its last success */
     uint64_t unlisted_bytes, unlisted_count; /* the part of the live ones that has no slot here */
 };
@@ -199,8 +204,8 @@ struct vg_incident {
     uint32_t number; /* n of its file name, from 1 per kind */
     uint64_t time_ns;
     uint32_t site; /* index + 1 of the site that failed; 0 none */
-    uint32_t
-        api; /* string: driver or runtime function that returned the error; 0: no driver call was made */
+    /* string: driver or runtime function that returned the error; 0: no driver call was made */
+    uint32_t api;
     uint32_t via;    /* string: what the program called */
     uint32_t family; /* string: "torch", ... or 0 */
     int32_t error;
@@ -238,8 +243,8 @@ struct vg_header {
     uint32_t cmdline;             /* string; arguments separated by 0x1f */
     uint32_t python, torch;       /* version strings or 0 */
     uint32_t unwinder;            /* string: "libunwind", "libgcc_s", "none" */
-    uint32_t
-        unmapped_providers; /* libraries with functions of hooks.def beyond the slots there are */
+    /* libraries with functions of hooks.def beyond the slots there are */
+    uint32_t unmapped_providers;
     int32_t rank;           /* -1 none */
     int32_t driver_version; /* as cuDriverGetVersion; 0 unknown */
     uint32_t platform;

@@ -1,12 +1,16 @@
 /* ledger.c -- which device bytes are live, who owns them, and the peaks.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      gate -> ledger -> record -> analyses. Changed only by vg_ledger_apply(); everyone else sees it const.
- * Holds:      slots are the truth: a slot changes first, its counters after it, all of it between vg_record_begin() and _end(), so that
- *             a reader of a half applied event makes the counters again from the slots. What the record has no slot for is counted too, and
- *             besides in the unlisted_* sums of its owners: those stand for the slots that are missing. See vg_ledger_check().
+ * Place:      gate -> ledger -> record -> analyses. Changed only by vg_ledger_apply(); everyone
+ *             else sees it const.
+ * Holds:      slots are the truth: a slot changes first, its counters after it, all of it between
+ *             vg_record_begin() and _end(), so that a reader of a half applied event makes the
+ *             counters again from the slots. What the record has no slot for is counted too, and
+ *             besides in the unlisted_* sums of its owners: those stand for the slots that are
+ *             missing. See vg_ledger_check().
  * Threads:    the caller holds the ledger lock; nothing here blocks, allocates from libc or logs.
- * Not here:   slots and the index (ledger_slots.c), references (ledger_vmm.c), policy, names, file layout (record.c).
+ * Not here:   slots and the index (ledger_slots.c), references (ledger_vmm.c), policy, names, file
+ *             layout (record.c).
  */
 #include "core/ledger_parts.h"
 
@@ -26,7 +30,7 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record)
     ledger->private_slots = (struct vg_private_slots){0};
 }
 
-/* --- counters ----------------------------------------------------------------------------------- */
+/* --- counters --------------------------------------------------------------------------------- */
 
 /* A slot says its device through its site, or where the sites are full, through its context. */
 static uint32_t device_of(const struct vg_owners *owners)
@@ -44,7 +48,8 @@ struct vg_owners vg_ledger_owners(const struct vg_ledger *ledger, const struct v
     return owners;
 }
 
-/* Before the live bytes of a site change: what they were at the device's last peak is still what they are now, if it was not kept yet. */
+/* Before the live bytes of a site change: what they were at the device's last peak is still what
+ * they are now, if it was not kept yet. */
 static void keep_at_peak(struct vg_site *site, const struct vg_device *device)
 {
     uint64_t epoch = device->peak_epoch[site->layer];
@@ -78,7 +83,8 @@ static void count_in_device(struct vg_device *device, const struct vg_slot *slot
     }
 }
 
-/* The sums that stand for slots which the record does not have: before the counters, as a slot would be. */
+/* The sums that stand for slots which the record does not have: before the counters, as a slot
+ * would be. */
 static void count_unlisted(struct vg_ledger *ledger, const struct vg_owners *owners,
                            const struct vg_slot *slot, uint64_t bytes, uint64_t one)
 {
@@ -100,7 +106,8 @@ static void count_unlisted(struct vg_ledger *ledger, const struct vg_owners *own
     in_order();
 }
 
-/* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes away. */
+/* Live bytes and counts of whatever the slot belongs to. Unsigned, so that adding "minus n" takes
+ * away. */
 void vg_ledger_count_live(struct vg_ledger *ledger, uint64_t at, const struct vg_slot *slot,
                           const struct vg_owners *owners, enum vg_change change)
 {
@@ -147,9 +154,10 @@ static void count_calls(const struct vg_owners *owners, const struct vg_slot *sl
     }
 }
 
-/* --- the operations ----------------------------------------------------------------------------- */
+/* --- the operations --------------------------------------------------------------------------- */
 
-/* Its slot; private where the record is full; 0: no memory for that either, and it is counted as dropped. */
+/* Its slot; private where the record is full; 0: no memory for that either, and it is counted as
+ * dropped. */
 static uint64_t list(struct vg_ledger *ledger, const struct vg_owners *owners,
                      const struct vg_slot *wanted)
 {
@@ -196,14 +204,16 @@ struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t t
     return was;
 }
 
-/* Not the context's own: memory of cuMemCreate and what shows it outlive the context that was current. */
+/* Not the context's own: memory of cuMemCreate and what shows it outlive the context that was
+ * current. */
 static bool is_context_bound(uint8_t kind)
 {
     return vg_kind_space(kind) != VG_SPACE_VMM && kind != VG_KIND_MAPPING &&
            kind != VG_KIND_MEMPOOL;
 }
 
-/* Where neither site nor context say the event's device (full sections), the slot itself does, and is a private one. */
+/* Where neither site nor context say the event's device (full sections), the slot itself does, and
+ * is a private one. */
 static void fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct vg_slot *slot_out,
                       struct vg_owners *owners_out)
 {

@@ -1,7 +1,10 @@
-/* ledger.h -- which device bytes are live, who owns them, and the peaks. Changed only by vg_ledger_apply().
+/* ledger.h -- which device bytes are live, who owns them, and the peaks.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Threads: apply, check and the vg_ledger_* setters are called with the lock held (vg_lock_enter). The lock knows its owner.
+ * Changed only by vg_ledger_apply().
+ *
+ * Threads: apply, check and the vg_ledger_* setters are called with the lock held (vg_lock_enter).
+ * The lock knows its owner.
  */
 #ifndef VG_LEDGER_H
 #define VG_LEDGER_H
@@ -9,7 +12,8 @@
 #include "core/lock.h"
 #include "core/stacks.h"
 
-/* Slots that the record has no room for: counted like all others, not in the file. Chunk k has VG_PRIVATE_SLOTS << k of them. */
+/* Slots that the record has no room for: counted like all others, not in the file. Chunk k has
+ * VG_PRIVATE_SLOTS << k of them. */
 enum { VG_PRIVATE_SLOTS = 1024, VG_PRIVATE_CHUNKS = 24 };
 struct vg_private_slots {
     struct vg_slot *chunk[VG_PRIVATE_CHUNKS];
@@ -34,19 +38,26 @@ struct vg_ledger {
 void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
 
 /* One event. Fills event->site, and event->saved at a FREE.
- *   ALLOC        VG_OK · VG_FULL (counted, with a private slot: unlisted_count; event->slot 0: not even that, dropped_count) · VG_DUPLICATE (the
- *                old one is ended first, counted in duplicate_count)
- *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver only)
- *                Space VMM: one reference by handle less; the memory ends with the last reference
+ *   ALLOC        VG_OK · VG_FULL (counted, with a private slot: unlisted_count; event->slot 0: not
+ *                even that, dropped_count) · VG_DUPLICATE (the old one is ended first, counted in
+ *                duplicate_count)
+ *   FREE         VG_OK · VG_NOT_FOUND (nothing changed; counted in unknown_free_count, layer driver
+ *                only) Space VMM: one reference by handle less; the memory ends with the last
+ *                reference
  *   RETAIN       addr: a mapped address; handle: one more handle of its memory. VG_NOT_FOUND
- *   MAP          addr, bytes: a range that from now on shows the memory of `handle` (a reference). VG_OK also where the handle is unknown
+ *   MAP          addr, bytes: a range that from now on shows the memory of `handle` (a reference).
+ *                VG_OK also where the handle is unknown
  *   UNMAP        every mapping that starts in addr ... addr + bytes ends, with its reference
- *   RESTORE      puts event->saved back (the driver refused the free; counted in failed_free_count). No allocation: alloc_count stays, and a
- *                peak rises only where other allocations came in between
- *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack; bytes: the fall of free memory
- *                across its creation, or VG_UNKNOWN); again with the same id: VG_DUPLICATE, nothing changes
- *   CTX_DESTROY, CTX_RESET   the context context_id ends and with it every allocation in it (each counts as a free); VG_NOT_FOUND.
- *                After the driver's success: a destroy that fails ends nothing, and no address comes back before it returned
+ *   RESTORE      puts event->saved back (the driver refused the free; counted in
+ *                failed_free_count). No allocation: alloc_count stays, and a peak rises only where
+ *                other allocations came in between
+ *   CTX_CREATE   a context as known now (context_id, handle, device, primary, stack; bytes: the
+ *                fall of free memory across its creation, or VG_UNKNOWN); again with the same id:
+ *                VG_DUPLICATE, nothing changes
+ *   CTX_DESTROY, CTX_RESET   the context context_id ends and with it every allocation in it (each
+ *                            counts as a free); VG_NOT_FOUND.
+ *                After the driver's success: a destroy that fails ends nothing, and no address
+ *                comes back before it returned
  */
 enum vg_status vg_ledger_apply(struct vg_ledger *ledger, struct vg_event *event);
 

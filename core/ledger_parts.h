@@ -22,13 +22,15 @@ static inline struct vg_site *site_at(const struct vg_ledger *ledger, uint32_t s
     return site ? vg_record_at(ledger->record, VG_SEC_SITES, site - 1) : NULL;
 }
 
-/* A slot's number is its index + 1 in the record; of those that the record has no room for, this and the index + 1 among the private ones. */
+/* A slot's number is its index + 1 in the record; of those that the record has no room for, this
+ * and the index + 1 among the private ones. */
 #define VG_SLOT_IS_PRIVATE (UINT64_C(1) << 63)
 static inline bool is_private(uint64_t slot)
 {
     return slot & VG_SLOT_IS_PRIVATE;
 }
-/* `site` of a private slot whose device neither a site nor a context tells: this and the device's index + 1. */
+/* `site` of a private slot whose device neither a site nor a context tells: this and the device's
+ * index + 1. */
 enum { VG_SITE_IS_DEVICE = 1 << 30 };
 static inline uint32_t site_id(const struct vg_slot *slot)
 {
@@ -44,7 +46,8 @@ static inline struct vg_slot *slot_at(const struct vg_ledger *ledger, uint64_t s
     return slot ? vg_record_at(ledger->record, VG_SEC_SLOTS, slot - 1) : NULL;
 }
 
-/* Keeps stores in this order for whoever reads after a SIGKILL: a killed thread has made a prefix of them. */
+/* Keeps stores in this order for whoever reads after a SIGKILL: a killed thread has made a prefix
+ * of them. */
 static inline void in_order(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -58,11 +61,13 @@ struct vg_owners {
 };
 enum vg_change { VG_LIVE, VG_ENDED };
 
-/* ledger_slots.c. Both 0 where there is no room; a slot that was taken is free (kind NONE) until its kind is stored. */
+/* ledger_slots.c. Both 0 where there is no room; a slot that was taken is free (kind NONE) until
+ * its kind is stored. */
 uint64_t vg_ledger_take_slot(struct vg_ledger *ledger);
 uint64_t vg_ledger_take_private(struct vg_ledger *ledger);
 void vg_ledger_give_slot(struct vg_ledger *ledger, uint64_t slot);
-/* The live slot behind this one, of the record first, then private ones; 0 is before the first and behind the last. */
+/* The live slot behind this one, of the record first, then private ones; 0 is before the first and
+ * behind the last. */
 uint64_t vg_ledger_next(const struct vg_ledger *ledger, uint64_t slot);
 /* The slot with this address or handle; 0 none. */
 uint64_t vg_ledger_lookup(const struct vg_ledger *ledger, enum vg_space space, uint64_t addr);
@@ -79,7 +84,8 @@ struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t t
 enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event);
 
 /* ledger_vmm.c: memory that is held by handles and mappings. */
-/* What had this number ended where nobody saw it: with what it referred to, but memory that is still mapped lives on. */
+/* What had this number ended where nobody saw it: with what it referred to, but memory that is
+ * still mapped lives on. */
 void vg_ledger_lose(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns);
 enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot);
 enum vg_status vg_ledger_unrelease(struct vg_ledger *ledger, const struct vg_event *event);
@@ -90,7 +96,8 @@ enum vg_status vg_ledger_unmap(struct vg_ledger *ledger, const struct vg_event *
 /* ledger_owners.c. All return index + 1; 0: no room. */
 uint32_t vg_ledger_make_context(struct vg_ledger *ledger, const struct vg_event *event,
                                 uint32_t device);
-/* The context of an allocation: one that nobody saw being created begins with its first allocation. */
+/* The context of an allocation: one that nobody saw being created begins with its first
+ * allocation. */
 uint32_t vg_ledger_context_of(struct vg_ledger *ledger, const struct vg_event *event,
                               uint32_t device);
 /* By stack, api, device, kind and layer of `wanted`. */

@@ -1,9 +1,12 @@
-/* ledger_slots.c -- the places of live things: in the record, else private; and the index that finds them.
+/* ledger_slots.c -- the places of live things.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * In the record, else private; and the index that finds them.
+ *
  * Place:    ledger.c, ledger_vmm.c -> here.
- * Holds:    a free slot has kind NONE and is in one of the two lists of free ones. Private slots are never given up for ones of the record: what was
- *           not listed when it was made is not listed later.
+ * Holds:    a free slot has kind NONE and is in one of the two lists of free ones. Private slots
+ *           are never given up for ones of the record: what was not listed when it was made is not
+ *           listed later.
  */
 #include "core/index.h"
 #include "core/ledger_parts.h"
@@ -17,7 +20,7 @@ struct vg_live_node {
     UT_hash_handle hh;
 };
 
-/* --- slots --------------------------------------------------------------------------------------- */
+/* --- slots ------------------------------------------------------------------------------------ */
 
 struct vg_slot *vg_ledger_private_at(const struct vg_ledger *ledger, uint64_t slot)
 {
@@ -87,7 +90,7 @@ uint64_t vg_ledger_next(const struct vg_ledger *ledger, uint64_t slot)
     return slot;
 }
 
-/* --- the index ----------------------------------------------------------------------------------- */
+/* --- the index -------------------------------------------------------------------------------- */
 
 static struct vg_live_node *find_live(const struct vg_ledger *ledger, enum vg_space space,
                                       uint64_t addr)

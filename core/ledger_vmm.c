@@ -1,11 +1,15 @@
-/* ledger_vmm.c -- memory of cuMemCreate: held by handles and by mappings, gone with the last of them.
+/* ledger_vmm.c -- memory of cuMemCreate, held by handles and by mappings.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * It is gone with the last of them.
+ *
  * Place:   ledger.c, for the kinds of space VMM and for MAPPING.
- * Holds:   a slot of space VMM lives as long as references are left. While it has one by handle it is in the index under that handle's number; with
- *          mappings alone it has no name (nameless_count), since the driver may give the number to another.
- *          A mapping's `target` is the slot that it shows; the target outlives it.
- * Source:  CUDA driver API, Virtual Memory Management: memory is freed when its handles are released and all its mappings are gone.
+ * Holds:   a slot of space VMM lives as long as references are left. While it has one by handle it
+ *          is in the index under that handle's number; with mappings alone it has no name
+ *          (nameless_count), since the driver may give the number to another. A mapping's `target`
+ *          is the slot that it shows; the target outlives it.
+ * Source:  CUDA driver API, Virtual Memory Management: memory is freed when its handles are
+ *          released and all its mappings are gone.
  */
 #include "core/ledger_parts.h"
 

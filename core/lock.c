@@ -11,7 +11,8 @@
 
 #define WAITED_FOR 0x80000000u
 
-/* The program may run under ThreadSanitizer, which sees our memset, memcpy and write but not this lock. */
+/* The program may run under ThreadSanitizer, which sees our memset, memcpy and write but not this
+ * lock. */
 void __tsan_acquire(void *) __attribute__((weak));
 void __tsan_release(void *) __attribute__((weak));
 
@@ -47,7 +48,8 @@ static enum vg_status enter_slowly(struct vg_lock *lock, uint32_t self, uint64_t
         if ((seen & ~WAITED_FOR) == self) {
             return VG_BUSY;
         }
-        /* Whoever has slept can't know whether others sleep too: it takes the lock as waited for. */
+        /* Whoever has slept can't know whether others sleep too: it takes the lock as waited
+         * for. */
         uint32_t wanted = seen ? seen | WAITED_FOR : self | WAITED_FOR;
         if (wanted != seen &&
             !atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted, memory_order_acquire,

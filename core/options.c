@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- numbers with units ------------------------------------------------------------------------- */
+/* --- numbers with units ----------------------------------------------------------------------- */
 
 /* Digits with an optional fraction as units of 1/1000000; *rest_out is what follows. */
 enum { MICRO = 1000000 };
@@ -112,7 +112,7 @@ static bool parse_count(const char *text, uint64_t *count_out)
     return true;
 }
 
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 struct word {
     const char *name;
@@ -171,7 +171,7 @@ static bool parse_report(const char *text, unsigned *set_out)
     return true;
 }
 
-/* --- one setter per type ------------------------------------------------------------------------ */
+/* --- one setter per type ---------------------------------------------------------------------- */
 
 static bool set_SIZE(uint64_t *out, const char *text)
 {

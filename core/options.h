@@ -1,7 +1,8 @@
 /* options.h -- the options as values.
  * SPDX-License-Identifier: Apache-2.0
  *
- * core/ reads no environment: the caller hands over text. A bad value leaves the default and gives one clear line.
+ * core/ reads no environment: the caller hands over text. A bad value leaves the default and gives
+ * one clear line.
  */
 #ifndef VG_OPTIONS_H
 #define VG_OPTIONS_H
@@ -57,10 +58,12 @@ struct vg_option_row {
 extern const struct vg_option_row vg_option_rows[VG_OPTION_COUNT];
 
 void vg_options_defaults(struct vg_options *options);
-/* Sets one option from text. false, with one line naming option, value and the legal values in why_out, where the text is bad; the option is then unchanged. */
+/* Sets one option from text. false, with one line naming option, value and the legal values in
+ * why_out, where the text is bad; the option is then unchanged. */
 bool vg_options_set(struct vg_options *options, enum vg_option_id id, const char *text,
                     char *why_out, size_t why_size);
-/* By name as in code (report_timeout) or on the command line (report-timeout). VG_OPTION_COUNT: no such option. */
+/* By name as in code (report_timeout) or on the command line (report-timeout). VG_OPTION_COUNT: no
+ * such option. */
 enum vg_option_id vg_options_find(const char *name, size_t length);
 /* The parsers of single values, used elsewhere too (--sim=24GiB). false: not a legal value. */
 bool vg_parse_size(const char *text, uint64_t *bytes_out);

@@ -1,8 +1,9 @@
 /* record.c -- the record file as its one writer sees it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:  every mapped page has its block on the disk before it is mapped: a store into a hole of a full disk is SIGBUS.
- *         Only what is at or above header->file_bytes is free for new chunks; chunks never move.
+ * Holds:  every mapped page has its block on the disk before it is mapped: a store into a hole of a
+ *         full disk is SIGBUS. Only what is at or above header->file_bytes is free for new chunks;
+ *         chunks never move.
  */
 #include "core/record.h"
 
@@ -16,7 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Programs hand their own descriptors around by number: ours stays out of the way of the small ones. */
+/* Programs hand their own descriptors around by number: ours stays out of the way of the small
+ * ones. */
 enum { STEP = 1024 * 1024, LOWEST_DESCRIPTOR = 512, INTERRUPTIONS = 100 };
 enum { HEADER_PAGES = (sizeof(struct vg_header) + VG_PAGE - 1) / VG_PAGE };
 
@@ -29,7 +31,8 @@ static const struct {
 #include "core/sections.def"
 };
 
-/* The system call itself: libc's fstat is GLIBC_2.33. Both architectures have one layout of struct stat. */
+/* The system call itself: libc's fstat is GLIBC_2.33. Both architectures have one layout of struct
+ * stat. */
 static bool identify(int fd, uint64_t *device_out, uint64_t *inode_out)
 {
     struct stat st;
@@ -113,7 +116,8 @@ static bool extend_to(struct vg_record *record, uint64_t end)
     return true;
 }
 
-/* libc's file calls are cancellation points: a thread that is cancelled in one would take the ledger lock with it. errno is kept. */
+/* libc's file calls are cancellation points: a thread that is cancelled in one would take the
+ * ledger lock with it. errno is kept. */
 static int forbid_cancellation(void)
 {
     int was = PTHREAD_CANCEL_ENABLE;
@@ -128,7 +132,8 @@ static void allow_cancellation(int was)
     errno = kept;
 }
 
-/* Has everything below `end` mapped. In steps; where a whole step is not to be had, what is needed now. */
+/* Has everything below `end` mapped. In steps; where a whole step is not to be had, what is needed
+ * now. */
 static bool have_room(struct vg_record *record, uint64_t end)
 {
     if (end <= record->mapped_bytes) {
@@ -150,7 +155,8 @@ static bool have_room(struct vg_record *record, uint64_t end)
     return done;
 }
 
-/* Address space for all that the file may become. Where that is limited (RLIMIT_AS), half of it, and so on. */
+/* Address space for all that the file may become. Where that is limited (RLIMIT_AS), half of it,
+ * and so on. */
 static bool reserve_addresses(struct vg_record *record, uint64_t limit_bytes)
 {
     for (uint64_t bytes = limit_bytes; bytes >= STEP; bytes = bytes / 2 / VG_PAGE * VG_PAGE) {
@@ -184,7 +190,8 @@ static int make_file(const char *path)
     return high;
 }
 
-/* With less than the first chunk of every section nothing could be listed: then there is no record. */
+/* With less than the first chunk of every section nothing could be listed: then there is no
+ * record. */
 static uint64_t least_bytes(void)
 {
     uint64_t bytes = (uint64_t)HEADER_PAGES * VG_PAGE;

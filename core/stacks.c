@@ -1,8 +1,8 @@
 /* stacks.c -- interned modules, frames and stacks of a record.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An element is in its index before it is published: what could not be indexed is not in the record either, and is not written again and
- * again.
+ * An element is in its index before it is published: what could not be indexed is not in the record
+ * either, and is not written again and again.
  */
 #include "core/stacks.h"
 
@@ -69,8 +69,8 @@ uint32_t vg_stacks_frame_python(struct vg_stacks *stacks, uint32_t file, uint32_
     return intern_frame(stacks, &frame);
 }
 
-/* The head is part of the hash and not of the key: multiplied by an odd number, different heads of equal frames give different hashes. So
- * nothing is copied to look a stack up. */
+/* The head is part of the hash and not of the key: multiplied by an odd number, different heads of
+ * equal frames give different hashes. So nothing is copied to look a stack up. */
 static uint32_t intern(struct vg_stacks *stacks, uint32_t head, const uint32_t *frames,
                        uint32_t count)
 {

@@ -1,7 +1,10 @@
-/* stacks.h -- interned strings, modules, frames and stacks of a record, with the private indexes that find them again.
+/* stacks.h -- interned strings, modules, frames and stacks of a record.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Threads: the caller holds the ledger lock. Ids are those of the record (index + 1; 0: none, or the record is full).
+ * With the private indexes that find them again.
+ *
+ * Threads: the caller holds the ledger lock. Ids are those of the record (index + 1; 0: none, or
+ * the record is full).
  */
 #ifndef VG_STACKS_H
 #define VG_STACKS_H

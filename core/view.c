@@ -1,8 +1,9 @@
 /* view.c -- reading a record: the copy, and the checks that make everything behind it safe.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:     after an open, every chunk lies inside the copy, and every index in sites, slots, devices, contexts and incidents is in range.
- *            Strings and stacks are checked where they are looked up.
+ * Holds:     after an open, every chunk lies inside the copy, and every index in sites, slots,
+ *            devices, contexts and incidents is in range. Strings and stacks are checked where they
+ *            are looked up.
  * Not here:  sums and invariants (view_check.c), making counters again (view_repair.c).
  */
 #include "core/view.h"
@@ -18,7 +19,8 @@
 
 #include "core/view_sums.h"
 
-/* A record that is in the middle of an event three times in a row has most likely lost its writer there. */
+/* A record that is in the middle of an event three times in a row has most likely lost its writer
+ * there. */
 enum { TRIES = 20, STRUCTURE_TRIES = 40, HALVES = 3 };
 enum { HEADER_PAGES_BYTES = (sizeof(struct vg_header) + VG_PAGE - 1) / VG_PAGE * VG_PAGE };
 
@@ -33,7 +35,7 @@ static const char *const section_names[VG_SEC_COUNT] = {
 
 #define DAMAGED(why_out, why_size, ...) (snprintf((why_out), (why_size), __VA_ARGS__), VG_DAMAGED)
 
-/* --- access ------------------------------------------------------------------------------------- */
+/* --- access ----------------------------------------------------------------------------------- */
 
 uint64_t vg_view_count(const struct vg_view *view, enum vg_section_id section)
 {
@@ -88,7 +90,8 @@ const struct vg_incident *vg_view_incident(const struct vg_view *view, uint64_t 
     return vg_view_at(view, VG_SEC_INCIDENTS, index);
 }
 
-/* `n` consecutive words from `index` on, or NULL where they are not all there or not in one chunk. */
+/* `n` consecutive words from `index` on, or NULL where they are not all there or not in one
+ * chunk. */
 static const uint32_t *words_at(const struct vg_view *view, enum vg_section_id id, uint64_t index,
                                 uint64_t n)
 {
@@ -140,7 +143,7 @@ uint64_t vg_view_site_at_peak(const struct vg_view *view, const struct vg_site *
                                                                : site->live_bytes;
 }
 
-/* --- structure ---------------------------------------------------------------------------------- */
+/* --- structure -------------------------------------------------------------------------------- */
 
 static enum vg_status check_header(const struct vg_header *header, uint64_t bytes, char *why_out,
                                    size_t why_size)
@@ -185,8 +188,8 @@ static bool take_pages(uint64_t *taken, uint64_t first, uint64_t n)
     return true;
 }
 
-/* No chunk lies over another or over the header: what is written to one element (by the repair) changes no other, and every walk is bounded by the
- * size of the file. */
+/* No chunk lies over another or over the header: what is written to one element (by the repair)
+ * changes no other, and every walk is bounded by the size of the file. */
 static enum vg_status check_chunk(const struct vg_header *header, enum vg_section_id id, uint32_t k,
                                   uint64_t *taken, char *why_out, size_t why_size)
 {
@@ -250,7 +253,7 @@ static enum vg_status check_structure(const struct vg_header *header, uint64_t b
     return status;
 }
 
-/* --- elements ----------------------------------------------------------------------------------- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 static bool site_is_sound(const struct vg_view *view, const struct vg_site *site)
 {
@@ -299,7 +302,8 @@ static bool is_sound(const struct vg_view *view, enum vg_section_id id, uint64_t
     }
 }
 
-/* In a copy of more than one moment a slot may name a site that is not in it: such a slot is left out. */
+/* In a copy of more than one moment a slot may name a site that is not in it: such a slot is left
+ * out. */
 static enum vg_status check_elements(struct vg_view *view, bool torn, char *why_out,
                                      size_t why_size)
 {
@@ -357,7 +361,7 @@ enum vg_status vg_view_adopt(struct vg_view *view, void *base, size_t bytes, cha
     return status;
 }
 
-/* --- the copy ----------------------------------------------------------------------------------- */
+/* --- the copy --------------------------------------------------------------------------------- */
 
 /* Bytes read from `from` on, fewer at the end of the file; -1 with errno. */
 static ssize_t read_at(int fd, void *to, size_t n, uint64_t from)
@@ -388,7 +392,8 @@ static uint64_t file_size(int fd)
 /* HALF: of one moment, in the middle of an event. TORN: of more than one moment. */
 enum copy { COPIED, HALF, TORN, NOT_SOUND, FAILED };
 
-/* One copy: the header first, so that nothing in it is newer than what follows, and once more at the end, to see whether it was one moment. */
+/* One copy: the header first, so that nothing in it is newer than what follows, and once more at
+ * the end, to see whether it was one moment. */
 static enum copy copy_once(struct vg_view *view, int fd, char *why_out, size_t why_size)
 {
     union {

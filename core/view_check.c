@@ -175,7 +175,8 @@ static bool check_device(const struct vg_device *device, uint64_t i,
                      device->block_bytes);
 }
 
-/* What the sites had at the peak adds up to the peak. Not where sites are missing (full), nor where an event was half applied. */
+/* What the sites had at the peak adds up to the peak. Not where sites are missing (full), nor where
+ * an event was half applied. */
 static bool check_at_peak(const struct vg_view *view, uint32_t device_id, enum vg_layer layer,
                           const struct why *why)
 {

@@ -1,5 +1,7 @@
-/* view_sums.h -- what the slots of a record, and what it could not list, add up to: the truth that counters are held to or made again from.
+/* view_sums.h -- what the slots of a record, and what it could not list, add up to.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The truth that counters are held to or made again from.
  */
 #ifndef VG_VIEW_SUMS_H
 #define VG_VIEW_SUMS_H

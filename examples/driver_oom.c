@@ -1,8 +1,11 @@
-/* driver_oom.c -- runs out of memory through the driver API alone: plain, pitched, managed and pinned memory, then a refusal.
+/* driver_oom.c -- runs out of memory through the driver API alone.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a report of it must show: failure.api cuMemAlloc_v2 by `main` in this file; by_kind has device (the plain and the pitched bytes), managed
- * 64 MiB and pinned 32 MiB; one context, not primary, with the stack of its creation.
+ * Plain, pitched, managed and pinned memory, then a refusal.
+ *
+ * What a report of it must show: failure.api cuMemAlloc_v2 by `main` in this file; by_kind has
+ * device (the plain and the pitched bytes), managed 64 MiB and pinned 32 MiB; one context, not
+ * primary, with the stack of its creation.
  *
  *   vramguard run --sim=4GiB -- build/examples/driver_oom
  */

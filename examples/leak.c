@@ -1,8 +1,9 @@
 /* leak.c -- two buffers per frame, one of them never freed (CUDA runtime API).
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a report of it must show: `decode_frame` holds one live block of 2 MiB per frame at the line of `copy`, none at the line of `frame`; with
- * keep=always the exit report lists that site first. "Live at exit", not "leaked": one report alone can't tell.
+ * What a report of it must show: `decode_frame` holds one live block of 2 MiB per frame at the line
+ * of `copy`, none at the line of `frame`; with keep=always the exit report lists that site first.
+ * "Live at exit", not "leaked": one report alone can't tell.
  *
  *   vramguard run --sim=24GiB --keep=always -- build/examples/leak 50
  */

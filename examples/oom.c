@@ -1,8 +1,11 @@
-/* oom.c -- runs out of device memory in one place while another place holds nearly all of it (CUDA runtime API).
+/* oom.c -- runs out of device memory in one place while another place holds nearly all of it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a report of it must show: kind oom, failure.api cuMemAlloc_v2 requested via cudaMalloc by `ask_for_more` in this file; the largest site is
- * `load_weights`; on an otherwise empty device the verdict is "unknown" and says how many bytes are missing.
+ * By the CUDA runtime API.
+ *
+ * What a report of it must show: kind oom, failure.api cuMemAlloc_v2 requested via cudaMalloc by
+ * `ask_for_more` in this file; the largest site is `load_weights`; on an otherwise empty device the
+ * verdict is "unknown" and says how many bytes are missing.
  *
  *   vramguard run --sim=4GiB -- build/examples/oom
  */

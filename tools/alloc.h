@@ -1,5 +1,7 @@
-/* alloc.h -- memory for the tool: a command line program that is out of host memory says so and ends.
+/* alloc.h -- memory for the tool.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * A command line program that is out of host memory says so and ends.
  */
 #ifndef VG_ALLOC_H
 #define VG_ALLOC_H

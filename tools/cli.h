@@ -1,5 +1,7 @@
-/* cli.h -- what the subcommands share: their table, one-line errors, and where the library and the simulation are.
+/* cli.h -- what the subcommands share.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Their table, one-line errors, and where the library and the simulation are.
  */
 #ifndef VG_CLI_H
 #define VG_CLI_H
@@ -31,10 +33,12 @@ int vg_cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same out of an argp parser: does not return. */
 _Noreturn void vg_cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* argp_parse() whose every error is exactly one line and status 2 (it would print two lines and end with 64). */
+/* argp_parse() whose every error is exactly one line and status 2 (it would print two lines and end
+ * with 64). */
 void vg_cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
-/* Absolute path of the library or the directory of the simulated GPU that belong to this tool (beside it, else installed); to be freed. NULL: not there. */
+/* Absolute path of the library or the directory of the simulated GPU that belong to this tool
+ * (beside it, else installed); to be freed. NULL: not there. */
 char *vg_cli_library(void);
 char *vg_cli_simulation(void);
 

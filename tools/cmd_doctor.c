@@ -1,5 +1,7 @@
-/* cmd_doctor.c -- `vramguard doctor`: what the guard finds on this machine, and, with a program, which of its paths were reached.
+/* cmd_doctor.c -- `vramguard doctor`.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the guard finds on this machine, and, with a program, which of its paths were reached.
  *
  * Place:      the loader (what is here), guarded.c (a run) -> records -> findings
  */

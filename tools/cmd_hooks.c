@@ -1,5 +1,7 @@
-/* cmd_hooks.c -- `vramguard hooks`: which functions are intercepted, and which are left alone and why.
+/* cmd_hooks.c -- `vramguard hooks`.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Which functions are intercepted, and which are left alone and why.
  */
 #include <json-c/json.h>
 #include <stdbool.h>

@@ -1,5 +1,7 @@
-/* cmd_report.c -- `vramguard report`: the report of a record, chosen by the user, or for the library at an incident.
+/* cmd_report.c -- `vramguard report`.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The report of a record, chosen by the user, or for the library at an incident.
  *
  * Place:      find_record.c -> view -> analyses -> renderers
  * Not here:   the library's call (report_guard.c).
@@ -107,7 +109,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* --- which incident ---------------------------------------------------------------------------- */
+/* --- which incident --------------------------------------------------------------------------- */
 
 static bool is_final(const struct vg_incident *incident)
 {
@@ -134,7 +136,7 @@ static int no_such_incident(const struct vg_view *view, const char *name, uint32
                         vg_view_incident(view, last - 1)->number);
 }
 
-/* --- one report -------------------------------------------------------------------------------- */
+/* --- one report ------------------------------------------------------------------------------- */
 
 static unsigned terminal_width(void)
 {

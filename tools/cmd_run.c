@@ -1,5 +1,7 @@
-/* cmd_run.c -- `vramguard run`: the program under the guard, its own exit status, and one closing line.
+/* cmd_run.c -- `vramguard run`.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The program under the guard, its own exit status, and one closing line.
  */
 #include <ctype.h>
 #include <signal.h>

@@ -15,8 +15,8 @@ struct vg_doctor_run {
     bool simulate, stdout_to_stderr;
     const char *sim_memory;
 };
-/* Runs a program under the guard and adds "program" to the object. 0; 1: the driver was loaded and no call of it was seen; else an exit status after one
- * line on stderr. */
+/* Runs a program under the guard and adds "program" to the object. 0; 1: the driver was loaded and
+ * no call of it was seen; else an exit status after one line on stderr. */
 int vg_doctor_program(const struct vg_doctor_run *run, struct json_object *object);
 
 #endif

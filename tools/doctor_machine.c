@@ -1,5 +1,7 @@
-/* doctor_machine.c -- what the guard would find on this machine. No context is made and no memory is taken.
+/* doctor_machine.c -- what the guard would find on this machine.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * No context is made and no memory is taken.
  */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
@@ -64,7 +66,8 @@ static void add_unwinder(struct json_object *object)
     json_object_object_add(object, "unwinder", found ? found : find_library("libgcc_s.so.1", NULL));
 }
 
-/* Starts this program with the library preloaded: what the loader says about it, or NULL where it says nothing. */
+/* Starts this program with the library preloaded: what the loader says about it, or NULL where it
+ * says nothing. */
 static char *preload_complaint(const char *library)
 {
     int ends[2];

@@ -1,8 +1,11 @@
-/* elf_lines.c -- file, line and inlined functions of an address, from an object's debug information.
+/* elf_lines.c -- file, line and inlined functions of an address.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      elf_symbols.c opened and proved the files; here libdw reads them. libdwfl is not used: it looks for debug files by itself,
- *             on the network too, and walks a whole symbol table at each look-up.
+ * From an object's debug information.
+ *
+ * Place:      elf_symbols.c opened and proved the files; here libdw reads them. libdwfl is not
+ *             used: it looks for debug files by itself, on the network too, and walks a whole
+ *             symbol table at each look-up.
  */
 #include "tools/elf_internal.h"
 
@@ -41,7 +44,7 @@ void vg_elf_lines_close(struct vg_elf *elf)
     dwarf_end(elf->dwarf);
 }
 
-/* --- which compilation unit -------------------------------------------------------------------- */
+/* --- which compilation unit ------------------------------------------------------------------- */
 
 static int by_low(const void *a, const void *b)
 {
@@ -92,7 +95,7 @@ static bool find_unit(struct vg_elf *elf, uint64_t address, Dwarf_Die *unit_out)
            dwarf_offdie(elf->dwarf, elf->ranges[low - 1].unit, unit_out);
 }
 
-/* --- lines and scopes -------------------------------------------------------------------------- */
+/* --- lines and scopes ------------------------------------------------------------------------- */
 
 static char *die_function(Dwarf_Die *die)
 {
@@ -141,7 +144,8 @@ unsigned vg_elf_lines(struct vg_elf *elf, uint64_t address, struct vg_elf_line *
     if (row && !dwarf_lineno(row, &line))
         file = dwarf_linesrc(row, NULL, NULL);
 
-    /* The scopes of an address leave the tree at an inlined function (they go on in its abstract definition); those of the innermost DIE do not. */
+    /* The scopes of an address leave the tree at an inlined function (they go on in its abstract
+     * definition); those of the innermost DIE do not. */
     Dwarf_Die *inner = NULL, *scopes = NULL;
     int count = dwarf_getscopes(&unit, address, &inner);
     count = count > 0 ? dwarf_getscopes_die(&inner[0], &scopes) : 0;

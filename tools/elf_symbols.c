@@ -1,4 +1,4 @@
-/* elf_symbols.c -- an object file is opened, proven to be the one that was mapped, and its functions are sorted once.
+/* elf_symbols.c -- an object file: opened, proven to be the mapped one, its functions sorted.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Not here:   lines and inlined functions (elf_lines.c), demangling (plain_name.c).
@@ -125,7 +125,7 @@ void vg_elf_close(struct vg_elf *elf)
     free(elf);
 }
 
-/* --- symbol tables ----------------------------------------------------------------------------- */
+/* --- symbol tables ---------------------------------------------------------------------------- */
 
 static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header_out)
 {
@@ -163,7 +163,8 @@ static size_t add_table(struct vg_elf *elf, Elf *object, GElf_Word type)
     return added;
 }
 
-/* Aliases of one address: the public spelling first (fewest leading underscores, then the shortest), so that the choice does not depend on the file. */
+/* Aliases of one address: the public spelling first (fewest leading underscores, then the
+ * shortest), so that the choice does not depend on the file. */
 static int by_address(const void *a, const void *b)
 {
     const struct vg_elf_symbol *x = a, *y = b;

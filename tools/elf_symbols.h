@@ -1,7 +1,10 @@
-/* elf_symbols.h -- one object file on disk: its function symbols, sorted once, and its lines where it has debug information.
+/* elf_symbols.h -- one object file on disk.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   symbolize.c -> here -> libelf, libdw. Addresses are those of the file (what the record calls an offset).
+ * Its function symbols, sorted once, and its lines where it has debug information.
+ *
+ * Place:   symbolize.c -> here -> libelf, libdw. Addresses are those of the file (what the record
+ *          calls an offset).
  */
 #ifndef VG_ELF_SYMBOLS_H
 #define VG_ELF_SYMBOLS_H
@@ -24,8 +27,9 @@ struct vg_elf_line {
 
 struct vg_elf;
 
-/* The file at path if it is the object that was mapped: same build id, or, where both have none, not modified after `mapped_ns` (real time).
- * NULL otherwise, and for anything that is not a regular ELF file. */
+/* The file at path if it is the object that was mapped: same build id, or, where both have none,
+ * not modified after `mapped_ns` (real time). NULL otherwise, and for anything that is not a
+ * regular ELF file. */
 struct vg_elf *vg_elf_open(const char *path, const uint8_t *build_id, size_t build_id_bytes,
                            uint64_t mapped_ns);
 void vg_elf_close(struct vg_elf *elf);
@@ -33,7 +37,8 @@ void vg_elf_close(struct vg_elf *elf);
 /* The function that contains the address, or NULL. */
 const struct vg_elf_symbol *vg_elf_function(struct vg_elf *elf, uint64_t address);
 
-/* The lines of an address: inlined functions innermost first, the real function last. Returns how many were written; 0 without debug information. */
+/* The lines of an address: inlined functions innermost first, the real function last. Returns how
+ * many were written; 0 without debug information. */
 unsigned vg_elf_lines(struct vg_elf *elf, uint64_t address, struct vg_elf_line *out, unsigned max);
 
 #endif

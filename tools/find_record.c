@@ -27,7 +27,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && !strcmp(text + length - end_length, end);
 }
 
-/* --- names ------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 bool vg_incident_name(const char *path, char kind_out[16], uint32_t *number_out)
 {
@@ -64,7 +64,7 @@ char *vg_incident_path(const char *path, const char *kind, uint32_t number)
     return NULL;
 }
 
-/* --- files and directories --------------------------------------------------------------------- */
+/* --- files and directories -------------------------------------------------------------------- */
 
 static bool open_file(const char *path, struct vg_target *out, char *why_out, size_t why_size)
 {
@@ -122,7 +122,7 @@ static bool open_newest(const char *directory, struct vg_target *out, char *why_
     return found;
 }
 
-/* --- processes --------------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------------------- */
 
 struct mapping {
     dev_t device;
@@ -180,7 +180,8 @@ static bool find_mapping(unsigned long pid, struct mapping *out, char *why_out, 
     return found;
 }
 
-/* On overlay file systems maps may name the layer's device and stat the overlay's: the number of the file then has to do. */
+/* On overlay file systems maps may name the layer's device and stat the overlay's: the number of
+ * the file then has to do. */
 static bool is_that_file(int fd, const struct mapping *mapping, bool strict)
 {
     struct stat status;
@@ -270,7 +271,7 @@ void vg_target_close(struct vg_target *target)
     free(target->path);
 }
 
-/* --- what a killed process left ---------------------------------------------------------------- */
+/* --- what a killed process left --------------------------------------------------------------- */
 
 struct left {
     unsigned long long started, copy; /* copy: N of a name that ends in -N, else 1 */
@@ -289,7 +290,8 @@ static bool parse_left(const char *name, const char *middle, struct left *out)
     return true;
 }
 
-/* The newest: a process that executes another program keeps its number, and a restarted container has the numbers of the one before. */
+/* The newest: a process that executes another program keeps its number, and a restarted container
+ * has the numbers of the one before. */
 static char *left_in(const char *directory, uint32_t pid, uint64_t started_ns)
 {
     char middle[32], *found = NULL;
@@ -325,7 +327,7 @@ char *vg_find_left_record(const char *directory, uint32_t pid, uint64_t started_
     return NULL;
 }
 
-/* --- is it alive ------------------------------------------------------------------------------- */
+/* --- is it alive ------------------------------------------------------------------------------ */
 
 /* Start of a process in real time; 0 unknown. */
 static uint64_t process_start_ns(unsigned long pid)

@@ -13,14 +13,17 @@
 struct vg_target {
     int fd;
     char *
-        path; /* by which files beside it can be found, and that is shown; NULL: the record has no name (a memfd, or removed) */
+        /* by which files beside it can be found, and that is shown; NULL: the record has no name (a
+         * memfd, or removed) */
+        path;
 };
 
 /* FILE, PID (digits only) or DIR. false, with one line in why_out. */
 bool vg_find_record(const char *name, struct vg_target *out, char *why_out, size_t why_size);
 void vg_target_close(struct vg_target *target);
 
-/* The record that process `pid` left in directory (NULL: here) or in the places where the library goes instead; to be freed. NULL: none. */
+/* The record that process `pid` left in directory (NULL: here) or in the places where the library
+ * goes instead; to be freed. NULL: none. */
 char *vg_find_left_record(const char *directory, uint32_t pid, uint64_t started_ns);
 
 /* "vramguard.h.1-2.oom-3.vgr" -> "oom", 3. false: the name of a whole record. */

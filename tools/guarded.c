@@ -63,7 +63,8 @@ static void set_options(const struct vg_guarded *guarded)
         setenv("VRAMGUARD_SUMMARY", guarded->summary, 1);
 }
 
-/* By path, not by search: torch's libraries carry an RPATH that goes before LD_LIBRARY_PATH, but a library that is already loaded wins. */
+/* By path, not by search: torch's libraries carry an RPATH that goes before LD_LIBRARY_PATH, but a
+ * library that is already loaded wins. */
 static void set_simulation(const struct vg_guarded *guarded, const char *directory)
 {
     static const char *const libraries[] = {"libnvidia-ml.so.1", "libcuda.so.1", "libcudart.so.13",
@@ -177,11 +178,12 @@ int vg_guarded_start(struct vg_guarded *guarded)
     return status;
 }
 
-/* --- waiting ----------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static volatile pid_t target;
 
-/* What the terminal sends goes to the program too; only what somebody sent to this process alone is passed on. */
+/* What the terminal sends goes to the program too; only what somebody sent to this process alone is
+ * passed on. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;

@@ -1,7 +1,8 @@
 /* main.c -- `vramguard`: finds the subcommand and runs it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      commands.def -> here -> cmd_*.c. Reads records through core/; nothing of it is ever inside a guarded process.
+ * Place:      commands.def -> here -> cmd_*.c. Reads records through core/; nothing of it is ever
+ *             inside a guarded process.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* plain_name.c -- a linker symbol as a person writes it: namespaces and name, nothing else.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      symbolize.c and elf_lines.c -> here -> the C++ runtime's own demangler, where the machine has it. Without it a C++ name stays as it is.
+ * Place:      symbolize.c and elf_lines.c -> here -> the C++ runtime's own demangler, where the
+ *             machine has it. Without it a C++ name stays as it is.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -28,7 +29,8 @@ static char *demangle(const char *symbol)
     return function ? function(symbol, NULL, NULL, &status) : NULL;
 }
 
-/* The end of the bracketed part that starts at `text`; NULL where it is not closed. An arrow or a shift inside template arguments is no bracket. */
+/* The end of the bracketed part that starts at `text`; NULL where it is not closed. An arrow or a
+ * shift inside template arguments is no bracket. */
 static const char *closing(const char *text)
 {
     int depth = 0;
@@ -48,7 +50,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-/* Behind "operator": its symbol, or the type of a conversion, up to its parameters or template arguments. */
+/* Behind "operator": its symbol, or the type of a conversion, up to its parameters or template
+ * arguments. */
 static const char *operator_end(const char *at)
 {
     static const char *const symbols[] = {"()", "[]", "<=>", "<<=", ">>=", "->*", "->",
@@ -72,7 +75,8 @@ static const char *operator_end(const char *at)
     return at;
 }
 
-/* Behind a parameter list: skips cv and ref qualifiers; true where the name goes on (a lambda or a class local to a function). */
+/* Behind a parameter list: skips cv and ref qualifiers; true where the name goes on (a lambda or a
+ * class local to a function). */
 static bool goes_on(const char **at)
 {
     static const char *const qualifiers[] = {" const", " volatile", " &&", " &", " noexcept"};
@@ -96,7 +100,8 @@ static void put(struct output *out, const char *from, const char *to)
     out->length += (size_t)(to - from);
 }
 
-/* One step over a bracket at the top level. Returns where to go on, or NULL at the end of the name. */
+/* One step over a bracket at the top level. Returns where to go on, or NULL at the end of the
+ * name. */
 static const char *take_bracket(struct output *out, const char *start, const char *at)
 {
     const char *end = closing(at);

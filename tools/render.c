@@ -21,7 +21,8 @@ const char *vg_render_kind(const struct vg_report *report)
     return kinds[report->kind <= VG_INCIDENT_SNAPSHOT ? report->kind : 0];
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 where it is none: overlong forms, surrogates and what lies above U+10FFFF are none. */
+/* Length of the UTF-8 sequence at `text`, 0 where it is none: overlong forms, surrogates and what
+ * lies above U+10FFFF are none. */
 static size_t sequence_length(const unsigned char *text)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -83,7 +84,8 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Runtime functions linked into the program itself, and what runs before main or a thread's function. */
+/* Runtime functions linked into the program itself, and what runs before main or a thread's
+ * function. */
 static bool is_frame_of_others(const struct vg_text_frame *frame)
 {
     const char *function = frame->function ? frame->function : "";

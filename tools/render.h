@@ -1,7 +1,10 @@
-/* render.h -- a report model as text or JSON: one function per row of renderers.def, all with one signature.
+/* render.h -- a report model as text or JSON.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   core/analysis -> struct vg_report -> a renderer -> a stream. Names of frames come from the symbolizer, everything else from the model.
+ * One function per row of renderers.def, all with one signature.
+ *
+ * Place:   core/analysis -> struct vg_report -> a renderer -> a stream. Names of frames come from
+ *          the symbolizer, everything else from the model.
  * Threads: used by one thread.
  */
 #ifndef VG_RENDER_H
@@ -20,7 +23,8 @@ struct vg_render_options {
     unsigned width; /* columns of the text; 0: 100 */
 };
 
-/* 0, or -1 where the stream failed. What is written arrives in `out` in one piece: give it a memory stream to write it with one write(2). */
+/* 0, or -1 where the stream failed. What is written arrives in `out` in one piece: give it a memory
+ * stream to write it with one write(2). */
 typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symbols,
                          const struct vg_render_options *options, FILE *out);
 
@@ -29,16 +33,19 @@ typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symb
 
 /* Shared by renderers. */
 
-/* Valid UTF-8: each bad byte becomes `bad`. Without keep_control control characters too, so that a name cannot drive a terminal. malloc'd. */
+/* Valid UTF-8: each bad byte becomes `bad`. Without keep_control control characters too, so that a
+ * name cannot drive a terminal. malloc'd. */
 char *vg_render_clean(const char *text, const char *bad, bool keep_control);
-/* Where a stack is, for people: the innermost frame, then the program's own, at most three: "model.py:57 attention  <- train.py:88 main". Python frames
- * where there are any, else native ones without driver, runtime and start-up code; else the library. malloc'd, clean. */
+/* Where a stack is, for people: the innermost frame, then the program's own, at most three:
+ * "model.py:57 attention  <- train.py:88 main". Python frames where there are any, else native ones
+ * without driver, runtime and start-up code; else the library. malloc'd, clean. */
 char *vg_render_place(const struct vg_report *report, struct vg_symbols *symbols, uint32_t stack);
 const char *vg_render_base_name(const char *path);
 /* "oom", "exit", ... */
 const char *vg_render_kind(const struct vg_report *report);
 
-/* parts[i] / unit in whole numbers that sum to total / unit, rounded: a table that adds up as it is shown. Parts may be negative and must sum to total. */
+/* parts[i] / unit in whole numbers that sum to total / unit, rounded: a table that adds up as it is
+ * shown. Parts may be negative and must sum to total. */
 void vg_render_shares(const int64_t *parts, unsigned count, uint64_t total, double unit,
                       int64_t *shown_out, int64_t *total_out);
 

@@ -1,8 +1,9 @@
 /* render_json.c -- the report as one JSON object, vramguard-report/1.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      every key of the contract is present; unknown is null, lists are never null; UTF-8 is valid whatever the record holds.
- *             What no analysis of this version works out (steps, leaks, forecast, ...) is null or empty, never 0.
+ * Holds:      every key of the contract is present; unknown is null, lists are never null; UTF-8 is
+ *             valid whatever the record holds. What no analysis of this version works out (steps,
+ *             leaks, forecast, ...) is null or empty, never 0.
  */
 #include <inttypes.h>
 #include <json-c/json.h>

@@ -1,8 +1,11 @@
-/* render_text.c -- the report for people: what happened, the verdict, the balance, the largest sites, what to do.
+/* render_text.c -- the report for people.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      one block of at most about 40 lines that starts and ends with a line "VRAMGuard: ..."; written in one piece.
- *             Names from the record can not drive a terminal: control characters are replaced.
+ * What happened, the verdict, the balance, the largest sites, what to do.
+ *
+ * Holds:      one block of at most about 40 lines that starts and ends with a line "VRAMGuard:
+ *             ..."; written in one piece. Names from the record can not drive a terminal: control
+ *             characters are replaced.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +23,8 @@ enum {
     NOTES_MAX = 3
 };
 
-/* Length of the piece at `text` that stays on one line: a word, with the unit that follows a number and what an arrow points to. */
+/* Length of the piece at `text` that stays on one line: a word, with the unit that follows a number
+ * and what an arrow points to. */
 static size_t piece_length(const char *text)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "B", "%"};
@@ -62,7 +66,8 @@ static void clean_into(char *to, size_t size, const char *text)
     free(clean);
 }
 
-/* "python train.py --batch 64": paths by their base name, the whole cut to what a head line bears. */
+/* "python train.py --batch 64": paths by their base name, the whole cut to what a head line
+ * bears. */
 static void command_text(const struct vg_report *report, char *to, size_t size)
 {
     enum { COMMAND_MAX = 48 };

@@ -15,7 +15,8 @@ struct vg_text {
 
 /* `lead`, then the words of `text`; further lines start under the first word. */
 void vg_text_wrapped(FILE *out, const char *lead, const char *text, unsigned width);
-/* The device that failed, or every device that is used: rows that add up to the total as they are shown. */
+/* The device that failed, or every device that is used: rows that add up to the total as they are
+ * shown. */
 void vg_text_balance(FILE *out, const struct vg_text *text);
 void vg_text_sites(FILE *out, const struct vg_text *text, unsigned most);
 

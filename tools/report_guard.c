@@ -1,7 +1,8 @@
 /* report_guard.c -- the report as the library asks for it at an incident.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      keeper (interpose/) -> execve -> here. Descriptor 2 is the guarded program's stderr: nothing but the report goes there.
+ * Place:      keeper (interpose/) -> execve -> here. Descriptor 2 is the guarded program's stderr:
+ *             nothing but the report goes there.
  */
 #include "tools/report_guard.h"
 
@@ -113,7 +114,8 @@ static char *json_path(const struct vg_report_guard *call)
     return wanted && asprintf(&path, "%s.json", call->stem) >= 0 ? path : NULL;
 }
 
-/* True: what was asked for is there; a report that could be printed is one, even where its file has no room. */
+/* True: what was asked for is there; a report that could be printed is one, even where its file has
+ * no room. */
 static bool write_forms(const struct vg_report_guard *call, const struct vg_report *report)
 {
     char *json = json_path(call), *record = NULL;

@@ -1,8 +1,10 @@
 /* run_summary.h -- the one line at the end of `vramguard run`.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The guarded processes leave a line each in a file (VRAMGUARD_SUMMARY), appended with one write(2) at a clean end:
- *   pid=4242 peak=0:1073741824,1:0 incidents=1 reports=1 kept=1 record=/dir/vramguard.host.4242-1764533961.vgr
+ * The guarded processes leave a line each in a file (VRAMGUARD_SUMMARY), appended with one write(2)
+ * at a clean end:
+ *   pid=4242 peak=0:1073741824,1:0 incidents=1 reports=1 kept=1
+ *   record=/dir/vramguard.host.4242-1764533961.vgr
  * A process that was killed leaves none: its record is looked for.
  */
 #ifndef VG_RUN_SUMMARY_H

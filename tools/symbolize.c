@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      renderers -> here -> elf_symbols.c, elf_lines.c, plain_name.c
- * Holds:      a frame of the record becomes one text frame, or several where functions were inlined there.
+ * Holds:      a frame of the record becomes one text frame, or several where functions were inlined
+ *             there.
  */
 #include "tools/symbolize.h"
 

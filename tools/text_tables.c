@@ -1,7 +1,10 @@
-/* text_tables.c -- the two tables of the text report: the balance of a device, and the largest sites.
+/* text_tables.c -- the two tables of the text report.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the rows of a balance sum to the device's total on the integers; shown figures are rounded so that they sum to the shown total.
+ * The balance of a device, and the largest sites.
+ *
+ * Holds:      the rows of a balance sum to the device's total on the integers; shown figures are
+ *             rounded so that they sum to the shown total.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +47,8 @@ static void add_some(struct balance *rows, uint64_t bytes, const char *label)
         add_row(rows, (int64_t)bytes, label);
 }
 
-/* What the framework's segments take, as far as libraries' bytes cover it: so the rows add up even where a record is short of stacks. */
+/* What the framework's segments take, as far as libraries' bytes cover it: so the rows add up even
+ * where a record is short of stacks. */
 static void add_framework(struct balance *rows, const struct vg_report_device *device, bool failed)
 {
     const struct vg_framework *framework = &device->framework;
@@ -191,7 +195,8 @@ static void print_rows(FILE *out, const struct balance *rows, double unit, unsig
     print_row(out, rows->total_label, total, whole, 0);
 }
 
-/* Kinds that are listed and are in no sum: host memory, managed memory, other allocations' aliases. */
+/* Kinds that are listed and are in no sum: host memory, managed memory, other allocations'
+ * aliases. */
 static void print_aside(FILE *out, const struct vg_text *text,
                         const struct vg_report_device *device)
 {

@@ -17,8 +17,8 @@ struct vg_facts {
     uint64_t asked_bytes; /* of the failing driver call, else what the framework was asked for */
     uint64_t total_bytes, free_bytes;
     uint64_t own_bytes, others_bytes; /* this process: tracked, idle pools, contexts */
-    uint64_t
-        short_bytes; /* how much the request exceeds free; VG_UNKNOWN where it does not or free is unknown */
+    /* how much the request exceeds free; VG_UNKNOWN where it does not or free is unknown */
+    uint64_t short_bytes;
     uint64_t available_bytes; /* host memory that can be had: MemAvailable, cgroup */
     enum vg_kind kind;        /* of the failing call */
     bool host;                /* it asked for host memory, or for memory that the host backs */

@@ -1,8 +1,9 @@
 /* balance.c -- where every byte of a device is: this process, its contexts, others, nobody, free.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      tracked + pool_idle + sum(overhead) + others + unattributed + free = total, on the integers; what is unknown counts as 0.
- *             Arithmetic wraps modulo 2^64, so the identity survives even the figures of a damaged record.
+ * Holds:      tracked + pool_idle + sum(overhead) + others + unattributed + free = total, on the
+ *             integers; what is unknown counts as 0. Arithmetic wraps modulo 2^64, so the identity
+ *             survives even the figures of a damaged record.
  */
 #include "core/analysis/analysis.h"
 
@@ -33,8 +34,9 @@ static struct vg_report_context *primary_context(const struct vg_report_device *
     return device->context_count ? &device->contexts[0] : NULL;
 }
 
-/* NVML's figure for this process less what is tracked, both of the same moment; else what free memory fell by when each context was made. NVML giving
- * 0, or less than is tracked, knows this process badly: then nothing is called overhead and the difference stays unattributed. */
+/* NVML's figure for this process less what is tracked, both of the same moment; else what free
+ * memory fell by when each context was made. NVML giving 0, or less than is tracked, knows this
+ * process badly: then nothing is called overhead and the difference stays unattributed. */
 static void fill_overhead(struct vg_report_device *into)
 {
     const struct vg_device *device = into->device;

@@ -1,7 +1,8 @@
 /* evidence.c -- a verdict in words: its summary, and the numbers that back it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Not here:   the rules (verdict.c), what to do (advice.c), places in source code (the renderers put them behind a text that names a site).
+ * Not here:   the rules (verdict.c), what to do (advice.c), places in source code (the renderers
+ *             put them behind a text that names a site).
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,14 @@
-/* framework.c -- what a caching allocator holds: segments asked from the driver, live blocks inside them, and the gaps between.
+/* framework.c -- what a caching allocator holds.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A segment is a live driver allocation with an address, or a run of mappings without a hole between them (an expandable segment), that occupies the
- * device and was made with a libc10_cuda frame on its stack, or that holds a block. Handles of cuMemCreate have no address: they count where they
- * are mapped. A gap is an upper bound of what can be reused: nothing here knows its stream, its pool or a pending free.
- * Where no block was ever told (torch=0, another allocator behind the same library) nothing is known of what is live inside: no framework, no cache.
+ * Segments asked from the driver, live blocks inside them, and the gaps between.
+ *
+ * A segment is a live driver allocation with an address, or a run of mappings without a hole
+ * between them (an expandable segment), that occupies the device and was made with a libc10_cuda
+ * frame on its stack, or that holds a block. Handles of cuMemCreate have no address: they count
+ * where they are mapped. A gap is an upper bound of what can be reused: nothing here knows its
+ * stream, its pool or a pending free. Where no block was ever told (torch=0, another allocator
+ * behind the same library) nothing is known of what is live inside: no framework, no cache.
  * fragmentation = 1 - largest gap / cached bytes; 0 where nothing is cached.
  */
 #include <stdlib.h>
@@ -48,7 +52,8 @@ static const struct vg_site *site_of(const struct vg_view *view, uint32_t site)
     return site ? vg_view_site(view, site - 1) : NULL;
 }
 
-/* The range of a slot that may be a segment or a block. false: it has no address, does not occupy a device, or is on another one. */
+/* The range of a slot that may be a segment or a block. false: it has no address, does not occupy a
+ * device, or is on another one. */
 static bool range_of(const struct vg_view *view, const struct vg_slot *slot, uint32_t device,
                      struct range *out)
 {
@@ -135,7 +140,8 @@ static void mark_segment(struct vg_report *report, struct vg_report_device *devi
     }
 }
 
-/* The end of the run of mappings that starts with part `first`; other allocations are runs of one. */
+/* The end of the run of mappings that starts with part `first`; other allocations are runs of
+ * one. */
 static size_t run_end(const struct ranges *drivers, size_t first)
 {
     size_t end = first + 1;
@@ -215,7 +221,8 @@ static void fill_framework(struct vg_report *report, struct vg_report_device *de
         framework->fragmentation = 1 - (double)gaps.largest / (double)framework->cached_bytes;
 }
 
-/* Sites that ask for segments, told by their stack; objects are in no list of sites, so these are looked for among all. */
+/* Sites that ask for segments, told by their stack; objects are in no list of sites, so these are
+ * looked for among all. */
 static bool find_allocators(const struct vg_report *report, uint8_t *allocator_site)
 {
     uint64_t count = vg_view_count(report->view, VG_SEC_SITES);

@@ -1,4 +1,4 @@
-/* objects.c -- how many contexts, streams, events, ... live, were made, and where most of the living ones were made.
+/* objects.c -- how many contexts, streams, events, ... live and were made, and where.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>

@@ -84,7 +84,8 @@ void vg_report_note(struct vg_report *report, const char *format, ...)
     va_end(list);
 }
 
-/* A live process: now. A failure: its moment. A process that has ended: its end, or the last event where it was killed. */
+/* A live process: now. A failure: its moment. A process that has ended: its end, or the last event
+ * where it was killed. */
 static uint64_t moment(const struct vg_report *report, const struct vg_report_request *request)
 {
     const struct vg_header *header = report->view->header;

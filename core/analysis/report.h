@@ -1,9 +1,13 @@
-/* report.h -- the model of a report: what design section 8 calls by key, as C structures. Renderers read it, analyses fill it.
+/* report.h -- the model of a report: what its keys say, as C structures.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   view -> analyses (rows of analysis.def, in order) -> this model -> render_text, render_json, ... (tools/)
- * Holds:   bytes are integers, VG_UNKNOWN is "not known" (null in JSON), times are seconds. Strings belong to the view or to the report's own
- *          store; nothing is symbolized here: a stack is an id of the view.
+ * Renderers read it, analyses fill it.
+ *
+ * Place:   view -> analyses (rows of analysis.def, in order) -> this model -> render_text,
+ *          render_json, ... (tools/)
+ * Holds:   bytes are integers, VG_UNKNOWN is "not known" (null in JSON), times are seconds. Strings
+ *          belong to the view or to the report's own store; nothing is symbolized here: a stack is
+ *          an id of the view.
  * Threads: made and used by one thread.
  */
 #ifndef VG_REPORT_H
@@ -39,8 +43,8 @@ struct vg_objects {
 struct vg_library_bytes {
     const char *library; /* base name; "unknown" where no stack tells */
     uint64_t bytes;
-    uint64_t
-        framework_bytes; /* the part of them that a caching allocator of the framework holds as segments */
+    /* the part of them that a caching allocator of the framework holds as segments */
+    uint64_t framework_bytes;
 };
 
 /* What a caching allocator holds on a device. */
@@ -85,7 +89,8 @@ struct vg_report_site {
     uint32_t id; /* index + 1 in SITES: the `id` of the report */
     const char *library;
     uint64_t at_peak_bytes;
-    /* Driver memory asked for by the framework's caching allocator: its blocks have their own sites. */
+    /* Driver memory asked for by the framework's caching allocator: its blocks have their own
+     * sites. */
     bool segment;
 };
 
@@ -115,8 +120,8 @@ struct vg_report {
     const struct vg_report_device
         *failure_device; /* NULL: unknown, or host memory without a context */
     const char *failure_library, *failure_name; /* who asked; the error's name or NULL */
-    uint64_t
-        request_bytes; /* what the caller wanted: the framework's figure where there is one; VG_UNKNOWN */
+    /* what the caller wanted: the framework's figure where there is one; VG_UNKNOWN */
+    uint64_t request_bytes;
     uint64_t time_ns; /* the moment of the report, since the start of the record */
     double uptime;
     struct vg_report_device *devices;
@@ -142,11 +147,11 @@ struct vg_report {
 };
 
 struct vg_report_request {
-    uint32_t
-        incident; /* index + 1 in INCIDENTS of the view; 0: the state as it is (exit or snapshot) */
+    /* index + 1 in INCIDENTS of the view; 0: the state as it is (exit or snapshot) */
+    uint32_t incident;
     bool alive;
-    uint64_t
-        now_ns; /* since the start of the record, where alive; 0: the last event is the moment of the report */
+    /* since the start of the record, where alive; 0: the last event is the moment of the report */
+    uint64_t now_ns;
 };
 
 /* Runs every analysis. VG_OK or VG_INVALID (no such incident). Aborts only where malloc fails. */
@@ -155,7 +160,8 @@ enum vg_status vg_report_build(const struct vg_view *view, const struct vg_repor
 void vg_report_free(struct vg_report *report);
 
 const char *vg_object_key(enum vg_object object);
-/* So many that people want to know: more than one context on a device, more than a thousand streams. */
+/* So many that people want to know: more than one context on a device, more than a thousand
+ * streams. */
 bool vg_objects_are_remarkable(const struct vg_report *report, enum vg_object object);
 
 /* For analyses. The store lives as long as the report; memory from it is zeroed. */
@@ -170,9 +176,11 @@ struct vg_evidence *vg_report_evidence(struct vg_report *report, const char *for
 void vg_report_note(struct vg_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The module that owns a stack: the innermost native frame that is not plumbing; base name; "unknown" where there is none. */
+/* The module that owns a stack: the innermost native frame that is not plumbing; base name;
+ * "unknown" where there is none. */
 const char *vg_report_library(const struct vg_view *view, uint32_t stack);
-/* A module that allocates for others: the driver, a CUDA runtime, the guard, or Python's bridge to C. */
+/* A module that allocates for others: the driver, a CUDA runtime, the guard, or Python's bridge to
+ * C. */
 bool vg_report_is_plumbing(const char *module_path);
 /* Does a native frame of this stack lie in a module whose base name starts so? */
 bool vg_report_stack_has(const struct vg_view *view, uint32_t stack, const char *module_prefix);

@@ -1,7 +1,8 @@
 /* sites.c -- the sites with live memory (no objects), largest first, and what each library holds.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the libraries of a device sum to its tracked_bytes: what no listed site holds (a full record) goes to "unknown".
+ * Holds:      the libraries of a device sum to its tracked_bytes: what no listed site holds (a full
+ *             record) goes to "unknown".
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,13 @@
-/* verdict.c -- the class of a failure: one rule per class, the first that holds decides; then the words and numbers that back it.
+/* verdict.c -- the class of a failure.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * One rule per class, the first that holds decides; then the words and numbers that back it.
+ *
  * Place:      the last analysis. Reads the model, never the record's slots.
- * Holds:      a rule uses known values only; where one that it needs is unknown, it does not hold. Nothing is called usable or leaked here.
- * Confidence: 0.95 and more: arithmetic on known figures. 0.7 to 0.9: figures that other explanations could share. 0: nothing is claimed.
+ * Holds:      a rule uses known values only; where one that it needs is unknown, it does not hold.
+ *             Nothing is called usable or leaked here.
+ * Confidence: 0.95 and more: arithmetic on known figures. 0.7 to 0.9: figures that other
+ * explanations could share. 0: nothing is claimed.
  * Not here:   what to do about it (advice.def, advice.c).
  */
 #include <string.h>
@@ -11,7 +15,8 @@
 #include "core/analysis/analysis.h"
 
 enum { OUT_OF_MEMORY = 2 };
-/* No process can map more than this: sizes above it are wrong by computation, host memory or not. */
+/* No process can map more than this: sizes above it are wrong by computation, host memory or
+ * not. */
 #define ADDRESS_SPACE_BYTES (UINT64_C(1) << 47)
 
 static uint64_t known(uint64_t bytes)
@@ -91,7 +96,8 @@ static double rule_other_error(const struct vg_facts *facts)
     return facts->called && !facts->out_of_memory ? 0.99 : 0;
 }
 
-/* More than the whole device (or, of the host, than any address space) has: no amount of freeing helps. */
+/* More than the whole device (or, of the host, than any address space) has: no amount of freeing
+ * helps. */
 static double rule_absurd_request(const struct vg_facts *facts)
 {
     if (facts->asked_bytes == VG_UNKNOWN)
@@ -126,7 +132,8 @@ static double rule_host_memory(const struct vg_facts *facts)
     return too_much ? 0.95 : 0.8;
 }
 
-/* The device is all but empty and the request fits: a count of objects or a session limit, not bytes. */
+/* The device is all but empty and the request fits: a count of objects or a session limit, not
+ * bytes. */
 static double rule_empty_device(const struct vg_facts *facts)
 {
     if (!facts->called || facts->free_bytes == VG_UNKNOWN || facts->total_bytes == VG_UNKNOWN)

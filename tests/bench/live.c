@@ -1,7 +1,10 @@
-/* live.c -- live COUNT: COUNT live allocations; prints how much anonymous memory the process gained by them, in bytes.
+/* live.c -- live COUNT.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The driver keeps nothing per allocation and the program no list: what is gained is the guard's indexes.
+ * COUNT live allocations; prints how much anonymous memory the process gained by them, in bytes.
+ *
+ * The driver keeps nothing per allocation and the program no list: what is gained is the guard's
+ * indexes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* noop_driver.c -- a libcuda.so.1 that does nothing: what is left of a pair's time is the guard's.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   linked by the bench programs. Addresses are handed out and never used; there is one device and one context.
+ * Place:   linked by the bench programs. Addresses are handed out and never used; there is one
+ *          device and one context.
  * Threads: any.
  */
 #include <stdatomic.h>

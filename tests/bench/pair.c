@@ -1,7 +1,10 @@
-/* pair.c -- pair cuda|malloc PAIRS DEPTH: CPU nanoseconds of one allocation and its free, made DEPTH calls below main.
+/* pair.c -- pair cuda|malloc PAIRS DEPTH: what an allocation and its free take.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One program for the guard and for heaptrack, so that both see the same stack. It prints one number.
+ * CPU nanoseconds, in calls made DEPTH calls below main.
+ *
+ * One program for the guard and for heaptrack, so that both see the same stack. It prints one
+ * number.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* case.h -- what the small programs of the end-to-end tests share.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each is one file of short scenarios, chosen by its first argument, on the driver API; it prints what the report has to agree with.
+ * Each is one file of short scenarios, chosen by its first argument, on the driver API; it prints
+ * what the report has to agree with.
  */
 #ifndef CASE_H
 #define CASE_H

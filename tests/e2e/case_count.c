@@ -1,7 +1,10 @@
-/* case_count.c -- programs that look at the devices and use none; and a check of what is in the process meanwhile.
+/* case_count.c -- programs that look at the devices and use none.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Prints the devices, then the threads and the open files of the process. RUNTIME: by the runtime, else by the driver.
+ * And a check of what is in the process meanwhile.
+ *
+ * Prints the devices, then the threads and the open files of the process. RUNTIME: by the runtime,
+ * else by the driver.
  */
 #include <dirent.h>
 #include <stdio.h>

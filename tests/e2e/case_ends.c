@@ -113,7 +113,7 @@ static int main_thread_ends(int argc, char **argv)
     pthread_exit(NULL);
 }
 
-/* --- signals ------------------------------------------------------------------------------------------------------------ */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 static void *churn(void *unused)
 {
@@ -130,7 +130,8 @@ static void end_on_signal(int number)
     end();
 }
 
-/* The handler ends the process while other threads are anywhere in the guard, and this one too where <where> is "inside". */
+/* The handler ends the process while other threads are anywhere in the guard, and this one too
+ * where <where> is "inside". */
 static int in_a_handler(int argc, char **argv)
 {
     pthread_t thread[2];
@@ -155,7 +156,8 @@ static int in_a_handler(int argc, char **argv)
         pause();
 }
 
-/* A handler that allocates and frees at any instruction of the guard. For a driver without locks (the no-op one of the bench). */
+/* A handler that allocates and frees at any instruction of the guard. For a driver without locks
+ * (the no-op one of the bench). */
 static atomic_uint handled;
 static CUdeviceptr kept[8];
 static void use_on_signal(int number)
@@ -191,9 +193,10 @@ static int handler_uses_memory(int argc, char **argv)
     return 0;
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------------ */
+/* --- threads ---------------------------------------------------------------------------------- */
 
-/* Cancelled where it next calls anything that may be a cancellation point: nothing of ours may be one while it holds what others need. */
+/* Cancelled where it next calls anything that may be a cancellation point: nothing of ours may be
+ * one while it holds what others need. */
 static void *cancelled(void *unused)
 {
     (void)unused;
@@ -284,7 +287,8 @@ static int sixteen(int argc, char **argv)
     return 0;
 }
 
-/* cycles <library> <library>: each allocates through code that is unmapped afterwards; where one was, the other may be next. */
+/* cycles <library> <library>: each allocates through code that is unmapped afterwards; where one
+ * was, the other may be next. */
 static int cycles(int argc, char **argv)
 {
     NEED(argc == 4);

@@ -1,8 +1,9 @@
 /* case_forks.c -- children of every kind, of a process that uses CUDA or does not yet.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Scenarios print "pid live-bytes" of every process that has a record to be compared. A parent that must still be guarded at its end kills itself: its
- * record then shows whether a child marked it as ended, and is there only if none removed it.
+ * Scenarios print "pid live-bytes" of every process that has a record to be compared. A parent that
+ * must still be guarded at its end kills itself: its record then shows whether a child marked it as
+ * ended, and is there only if none removed it.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -63,7 +64,8 @@ static void end_child(const char *way, int status)
     abort();
 }
 
-/* What a child does before it ends: calls that the guard sees. The driver refuses them in a child. */
+/* What a child does before it ends: calls that the guard sees. The driver refuses them in a
+ * child. */
 static void use_in_child(void)
 {
     CUdeviceptr address;
@@ -144,7 +146,8 @@ static int busy(int argc, char **argv)
     return 1;
 }
 
-/* The pid stays, the program is another. Both records begin in the same second, as far as that can be arranged. */
+/* The pid stays, the program is another. Both records begin in the same second, as far as that can
+ * be arranged. */
 static int exec_self(int argc, char **argv)
 {
     struct timespec now;

@@ -1,7 +1,8 @@
 /* case_frees.c -- frees that are wrong, or fail: what the driver says must come back unchanged.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One line per call: what was freed and the status; last line: the live bytes as the program knows them.
+ * One line per call: what was freed and the status; last line: the live bytes as the program knows
+ * them.
  */
 #include "case.h"
 

@@ -1,5 +1,7 @@
-/* case_neighbours.c -- programs that share the process with more than the guard: plugins that come and go, a runtime of one's own, sanitizers.
+/* case_neighbours.c -- programs that share the process with more than the guard.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins that come and go, a runtime of one's own, sanitizers.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,8 @@
-/* case_plugin.c -- a plugin: it says when it is unloaded, and with OWN_RUNTIME it brings a CUDA runtime of its own, as statically linked ones are.
+/* case_plugin.c -- a plugin.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * It says when it is unloaded, and with OWN_RUNTIME it brings a CUDA runtime of its own, as
+ * statically linked ones are.
  */
 #include <dlfcn.h>
 

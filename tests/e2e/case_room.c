@@ -1,7 +1,10 @@
-/* case_room.c -- a program that makes its record grow, does something to its descriptors in between, and runs out of memory at the end.
+/* case_room.c -- a program that makes its record grow and runs out of memory at the end.
  * SPDX-License-Identifier: Apache-2.0
  *
- *   case_room <what> <blocks>     what: nothing, close-all, close-stderr, swap-stderr, limit; blocks of 4 KiB come after it
+ * In between it does something to its descriptors.
+ *
+ *   case_room <what> <blocks>     what: nothing, close-all, close-stderr, swap-stderr, limit;
+ *                                 blocks of 4 KiB come after it
  */
 #include <fcntl.h>
 #include <sys/resource.h>

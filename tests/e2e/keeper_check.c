@@ -232,7 +232,8 @@ static long count_lines(const char *path)
     return lines;
 }
 
-/* Anonymous memory only: reading this very file maps more of libc. Not statm: its counters are kept per CPU and inexact. */
+/* Anonymous memory only: reading this very file maps more of libc. Not statm: its counters are kept
+ * per CPU and inexact. */
 static long anonymous_kib(void)
 {
     char line[256];

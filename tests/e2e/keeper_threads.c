@@ -1,5 +1,7 @@
-/* keeper_threads.c -- the keeper beside other threads and forks of the program (scenarios of keeper_check.c).
+/* keeper_threads.c -- the keeper beside other threads and forks of the program.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Scenarios of keeper_check.c.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -94,7 +96,8 @@ static void on_sigterm(int sig)
     sigterm_ns = now_ns();
 }
 
-/* ThreadSanitizer holds a handler back until the thread's next call that it intercepts; the keeper's caller makes none. */
+/* ThreadSanitizer holds a handler back until the thread's next call that it intercepts; the
+ * keeper's caller makes none. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SIGTERM_LIMIT_NS (2 * SECOND)
@@ -201,8 +204,9 @@ void several_threads(void)
     expect_no_child();
 }
 
-/* Deferred cancellation and errno: what the failing call was going to do is not disturbed. AddressSanitizer does not clean up
- * after frames that a cancellation unwinds, so this one has none of its marks. */
+/* Deferred cancellation and errno: what the failing call was going to do is not disturbed.
+ * AddressSanitizer does not clean up after frames that a cancellation unwinds, so this one has none
+ * of its marks. */
 __attribute__((no_sanitize("address"))) static void *cancelled(void *result)
 {
     errno = ERANGE;

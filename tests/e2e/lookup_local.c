@@ -1,5 +1,7 @@
-/* lookup_local.c -- a library that finds its own symbols through RTLD_DEFAULT, and has names that begin like the driver's.
+/* lookup_local.c -- a library that finds its own symbols through RTLD_DEFAULT.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * It has names that begin like the driver's.
  */
 #include <dlfcn.h>
 

@@ -1,7 +1,8 @@
 /* lookup_program.c -- looks functions up in every way that programs do, and says what it was given.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One line per look-up: key, then `library symbol` of the answer or what the error was. The same run without the guard is what it is compared with.
+ * One line per look-up: key, then `library symbol` of the answer or what the error was. The same
+ * run without the guard is what it is compared with.
  */
 #include <dlfcn.h>
 
@@ -133,7 +134,8 @@ static int by_proc_address(int argc, char **argv)
     NEED(get("cuMemAlloc", &alloc, 3020, 0, &status) == CUDA_SUCCESS && status == 0);
     say("by-the-form-of-12.0", alloc);
     memcpy(&old, &four, sizeof old);
-    /* A wrapper with five arguments would hand the driver a place for the status that nobody gave. */
+    /* A wrapper with five arguments would hand the driver a place for the status that nobody
+     * gave. */
     NEED(old("cuMemAlloc", &alloc, 3020, 0) == CUDA_SUCCESS);
     say("by-the-form-of-11.3", alloc);
     NEED(old("cuMemGetInfo", &alloc, 3020, 0) == CUDA_SUCCESS);
@@ -158,7 +160,7 @@ static int by_default_in_a_local_library(int argc, char **argv)
     return 0;
 }
 
-/* --- runtimes ----------------------------------------------------------------------------------------------------------- */
+/* --- runtimes --------------------------------------------------------------------------------- */
 
 struct runtime {
     cudaError_t (*malloc)(void **, size_t);
@@ -177,7 +179,8 @@ static struct runtime open_runtime(const char *path)
     return runtime;
 }
 
-/* two <runtime> <runtime>: each one's wrapper calls its own. The second allocation of the process is planned to fail: only its runtime may know. */
+/* two <runtime> <runtime>: each one's wrapper calls its own. The second allocation of the process
+ * is planned to fail: only its runtime may know. */
 static int two_runtimes(int argc, char **argv)
 {
     void *a, *b, *c;
@@ -219,7 +222,8 @@ static int by_entry_point(int argc, char **argv)
     return 0;
 }
 
-/* count <runtime>: the first call; with NVIDIA's own runtime on a simulated driver that is its look-ups and an error. */
+/* count <runtime>: the first call; with NVIDIA's own runtime on a simulated driver that is its
+ * look-ups and an error. */
 static int first_call(int argc, char **argv)
 {
     int count = -1;

@@ -1,7 +1,10 @@
-/* lookup_spy.c -- a preload library in front of the guard that writes down every look-up of a runtime and what it was given.
+/* lookup_spy.c -- a preload library that writes down every look-up of a runtime.
  * SPDX-License-Identifier: Apache-2.0
  *
- * SPY_LOG: a file; one line `name version flags status library symbol` per call of cuGetProcAddress_v2, however it was come by.
+ * It is in front of the guard, and notes what each look-up was given.
+ *
+ * SPY_LOG: a file; one line `name version flags status library symbol` per call of
+ * cuGetProcAddress_v2, however it was come by.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,7 +1,10 @@
-/* pyframes_host.c -- a program that opens its Python late, at run time and RTLD_LOCAL, and closes it again.
+/* pyframes_host.c -- a program that opens its Python late and closes it again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage:      pyframes_host PROBE.so LIBPYTHON; the last line is "ok" if the walk was right at every stage.
+ * At run time, and RTLD_LOCAL.
+ *
+ * Usage:      pyframes_host PROBE.so LIBPYTHON; the last line is "ok" if the walk was right at
+ *             every stage.
  * Holds:      needs no Python.h: what it calls is in the stable ABI.
  */
 #include <dlfcn.h>

@@ -1,7 +1,10 @@
-/* pyframes_probe.c -- the frame walk as a library that Python programs load: they compare it with their own frames.
+/* pyframes_probe.c -- the frame walk as a library that Python programs load.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      tests/e2e/test_python_frames.py builds it with interpose/python_*.c; pyframes_cases.py calls it.
+ * They compare it with their own frames.
+ *
+ * Place:      tests/e2e/test_python_frames.py builds it with interpose/python_*.c;
+ *             pyframes_cases.py calls it.
  */
 #include "interpose/python_frames.h"
 #include "interpose/resolve.h"
@@ -48,8 +51,8 @@ const char *pyframes_version(void)
     return vg_python_version();
 }
 
-/* First line: cut, count. Then one line per frame, fields separated by bytes no name has. Valid until the thread's next
- * capture. */
+/* First line: cut, count. Then one line per frame, fields separated by bytes no name has. Valid
+ * until the thread's next capture. */
 const char *pyframes_capture(unsigned max)
 {
     static _Thread_local struct vg_python_frame frames[MOST_FRAMES];

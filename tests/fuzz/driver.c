@@ -1,5 +1,7 @@
-/* driver.c -- a main for fuzz targets without libFuzzer: mutated seeds and random bytes for a number of seconds, always the same ones.
+/* driver.c -- a main for fuzz targets without libFuzzer.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Mutated seeds and random bytes for a number of seconds, always the same ones.
  *
  *   fuzz_X [SECONDS]    fuzz_X FILE...
  */

@@ -1,5 +1,7 @@
-/* fuzz.h -- what a fuzz target offers: to libFuzzer the one function, to driver.c good inputs to damage as well.
+/* fuzz.h -- what a fuzz target offers.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * To libFuzzer the one function, to driver.c good inputs to damage as well.
  */
 #ifndef VG_TESTS_FUZZ_H
 #define VG_TESTS_FUZZ_H

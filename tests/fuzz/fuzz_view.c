@@ -105,7 +105,8 @@ static void fill(struct vg_ledger *ledger)
     }
 }
 
-/* A record as it is written; some in the middle of an event, some with one section's chunk moved over another's. */
+/* A record as it is written; some in the middle of an event, some with one section's chunk moved
+ * over another's. */
 size_t vg_fuzz_seed(uint64_t number, uint8_t *out, size_t max)
 {
     static uint8_t *good;

@@ -64,7 +64,8 @@ UNUSED_OK static void fixture_close(struct fixture *f)
     vg_record_close(&f->record);
 }
 
-/* A stack with one native frame per module path (innermost first, NULL ends) and one Python frame "file:line function" where file is given. */
+/* A stack with one native frame per module path (innermost first, NULL ends) and one Python frame
+ * "file:line function" where file is given. */
 UNUSED_OK static uint32_t stack_of(struct fixture *f, const char *const *modules, const char *file,
                                    int line)
 {

@@ -1,8 +1,8 @@
 /* sim_child.h -- a test of the simulated GPU: a child process with its own knobs.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      the knobs are read once in a process, so every test forks before it loads the libraries. They are
- *             found by name (LD_LIBRARY_PATH=build/sim).
+ * Place:      the knobs are read once in a process, so every test forks before it loads the
+ *             libraries. They are found by name (LD_LIBRARY_PATH=build/sim).
  */
 #ifndef VG_TEST_SIM_CHILD_H
 #define VG_TEST_SIM_CHILD_H
@@ -29,7 +29,8 @@
 #define MIB (1024ull * 1024)
 #define GIB (1024ull * 1024 * 1024)
 
-/* In a child an assertion of cmocka would run the parent's list of tests on: say it and leave instead. */
+/* In a child an assertion of cmocka would run the parent's list of tests on: say it and leave
+ * instead. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -62,7 +63,8 @@ static inline void (*sim_symbol(const char *library, const char *name))(void)
     return function;
 }
 
-/* Runs body in a child with these knobs ("NAME=value", NULL-terminated); returns its wait status. */
+/* Runs body in a child with these knobs ("NAME=value", NULL-terminated); returns its wait
+ * status. */
 static inline int sim_child(void (*body)(void), const char *const *knobs)
 {
     fflush(NULL);

@@ -1,5 +1,7 @@
-/* sim_pair.h -- a test of two processes on one simulated machine: they share VGSIM_SHARED and take turns.
+/* sim_pair.h -- a test of two processes on one simulated machine.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * They share VGSIM_SHARED and take turns.
  */
 #ifndef VG_TEST_SIM_PAIR_H
 #define VG_TEST_SIM_PAIR_H

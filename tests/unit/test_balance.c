@@ -1,4 +1,4 @@
-/* test_balance.c -- the terms of a device's balance, and that they sum to its total on the integers.
+/* test_balance.c -- the terms of a device's balance sum to its total on the integers.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tests/unit/report_fixture.h"

@@ -133,7 +133,8 @@ static void map_of(struct fixture *f, uint64_t addr, uint64_t bytes, uint64_t ha
     assert_int_equal(vg_ledger_apply(&f->ledger, &event), VG_OK);
 }
 
-/* Handles have numbers, not addresses; what is mapped without a hole is one segment, and a block may lie across its parts. */
+/* Handles have numbers, not addresses; what is mapped without a hole is one segment, and a block
+ * may lie across its parts. */
 static void test_framework_sees_expandable_segments_where_they_are_mapped(void **state)
 {
     (void)state;

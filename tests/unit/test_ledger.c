@@ -298,7 +298,8 @@ static void test_a_full_record_knows_contexts_mappings_and_refused_frees(void **
     unit_check_ledger(unit);
 }
 
-/* Sites full, and a context of another device than the call names: only the slot can say the device. */
+/* Sites full, and a context of another device than the call names: only the slot can say the
+ * device. */
 static void test_without_a_site_the_device_is_kept(void **state)
 {
     struct unit *unit = *state;

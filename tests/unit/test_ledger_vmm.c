@@ -1,5 +1,7 @@
-/* test_ledger_vmm.c -- memory of cuMemCreate: held by handles and mappings, gone with the last of them, in any order.
+/* test_ledger_vmm.c -- memory of cuMemCreate.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Held by handles and mappings, gone with the last of them, in any order.
  */
 #include "tests/unit/unit.h"
 
@@ -166,7 +168,7 @@ static void test_imported_memory_is_as_large_as_it_was_shown(void **state)
     assert_int_equal(unit_device(unit, 0)->kind_count[VG_KIND_IMPORTED], 0);
 }
 
-/* --- random events against a naive model -------------------------------------------------------- */
+/* --- random events against a naive model ------------------------------------------------------ */
 
 enum { SEEDS = 60, EVENTS = 400, HANDLES = 5, PLACES = 12, MEMORIES = HANDLES + PLACES };
 

@@ -1,8 +1,9 @@
 /* test_property.c -- random events against a naive model, and a storm of SIGKILLs.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The model keeps a plain list of what is live and adds it up from nothing after every event. Every second run has a record that is full from the
- * start but for a few slots: all totals have to be the same.
+ * The model keeps a plain list of what is live and adds it up from nothing after every event. Every
+ * second run has a record that is full from the start but for a few slots: all totals have to be
+ * the same.
  */
 #include "tests/unit/unit.h"
 
@@ -142,7 +143,7 @@ static void model_settle(struct model *model)
     }
 }
 
-/* --- one event of each kind, in the model and in the ledger ------------------------------------- */
+/* --- one event of each kind, in the model and in the ledger ----------------------------------- */
 
 /* Handles with references and what belongs to no context are in test_ledger_vmm.c. */
 static uint8_t any_kind(struct run *run)
@@ -272,7 +273,7 @@ static void do_event(struct run *run)
     }
 }
 
-/* --- comparison --------------------------------------------------------------------------------- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 static const struct vg_device *device_of(const struct vg_view *view, int ordinal, uint32_t *id_out)
 {
@@ -368,7 +369,7 @@ static void test_random_events_agree_with_a_naive_model(void **state)
     free(run);
 }
 
-/* --- the storm ---------------------------------------------------------------------------------- */
+/* --- the storm -------------------------------------------------------------------------------- */
 
 /* What the child knew: live bytes of the devices before and after the event that it is applying. */
 struct truth {

@@ -1,7 +1,10 @@
-/* test_record.c -- the record file: space before touch, no signal whatever the machine refuses, no foreign file touched.
+/* test_record.c -- the record file.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The tests of refusals run in a child: a signal shows in its status, and limits and mounts end with it.
+ * Space before touch, no signal whatever the machine refuses, no foreign file touched.
+ *
+ * The tests of refusals run in a child: a signal shows in its status, and limits and mounts end
+ * with it.
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,7 @@
-/* test_render.c -- text and JSON: every key of the contract, valid UTF-8, lines that fit, figures that add up as shown.
+/* test_render.c -- text and JSON.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Every key of the contract, valid UTF-8, lines that fit, figures that add up as shown.
  *
  * Links the renderers with a symbolizer of its own: native functions are called after their module.
  */
@@ -9,7 +11,7 @@
 
 #include "tools/render.h"
 
-/* --- a symbolizer ------------------------------------------------------------------------------- */
+/* --- a symbolizer ----------------------------------------------------------------------------- */
 struct vg_symbols {
     const struct vg_view *view;
     struct vg_text_frame frames[64][16];
@@ -52,7 +54,7 @@ unsigned vg_symbols_stack(struct vg_symbols *symbols, uint32_t stack,
     return count;
 }
 
-/* --- helpers ------------------------------------------------------------------------------------ */
+/* --- helpers ---------------------------------------------------------------------------------- */
 static char *rendered(const struct vg_report *report, vg_render_fn *render,
                       const struct vg_render_options *options)
 {
@@ -68,7 +70,8 @@ static char *rendered(const struct vg_report *report, vg_render_fn *render,
 
 #define C10 "/opt/torch/libvramguard.so", "/opt/torch/libc10_cuda.so"
 
-/* A torch program that fails at train.py:88: 20 GiB in segments, 18 of them live, NCCL, another process, odd byte counts everywhere. */
+/* A torch program that fails at train.py:88: 20 GiB in segments, 18 of them live, NCCL, another
+ * process, odd byte counts everywhere. */
 static const struct vg_report *torch_report(struct fixture *f)
 {
     fixture_open(f);
@@ -94,7 +97,7 @@ static const struct vg_report *torch_report(struct fixture *f)
     return report_at(f, 1, false);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 static json_object *at(json_object *object, const char *path)
 {
     char copy[128], *rest = copy;
@@ -294,8 +297,9 @@ static void test_json_and_text_stay_valid_whatever_names_hold(void **state)
     fixture_close(&f);
 }
 
-/* --- text --------------------------------------------------------------------------------------- */
-/* Sums a column of the balance table; *total_out from its last row. Columns: label (4 + 48), space, 9, space, 6. */
+/* --- text ------------------------------------------------------------------------------------- */
+/* Sums a column of the balance table; *total_out from its last row. Columns: label (4 + 48), space,
+ * 9, space, 6. */
 static double column_sum(const char *text, size_t offset, double *total_out)
 {
     double sum = 0;

@@ -9,7 +9,7 @@
 
 static char books_path[64];
 
-/* --- NVML ------------------------------------------------------------------------------------------------- */
+/* --- NVML ------------------------------------------------------------------------------------- */
 
 static nvmlDevice_t device_of(unsigned int index)
 {
@@ -108,7 +108,7 @@ static void test_nvml_and_the_driver_name_a_device_alike(void **unused)
     IN_CHILD(body_same_device, "VGSIM_DEVICES=2");
 }
 
-/* --- the books -------------------------------------------------------------------------------------------- */
+/* --- the books -------------------------------------------------------------------------------- */
 
 static void name_books(char *knob_out, size_t size)
 {
@@ -207,7 +207,7 @@ static void test_processes_that_share_a_file_have_books_of_their_own(void **unus
     unlink(books_path);
 }
 
-/* --- pools and mappings -------------------------------------------------------------------------------------- */
+/* --- pools and mappings ----------------------------------------------------------------------- */
 
 static void body_pool(void)
 {

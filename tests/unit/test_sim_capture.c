@@ -1,5 +1,7 @@
-/* test_sim_capture.c -- stream capture on the simulated driver: what it forbids, how streams join, what it notes.
+/* test_sim_capture.c -- stream capture on the simulated driver.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * What it forbids, how streams join, what it notes.
  */
 #include "tests/unit/sim_books.h"
 
@@ -42,7 +44,7 @@ static void start(void)
     SUCCEEDS(CU(cuEventCreate)(&event_a, 0));
 }
 
-/* --- potentially unsafe calls (CUDA Driver API, cuThreadExchangeStreamCaptureMode) ------------------------ */
+/* --- potentially unsafe calls (CUDA Driver API, cuThreadExchangeStreamCaptureMode) ------------ */
 
 static CUresult unsafe_call(int which)
 {
@@ -174,7 +176,7 @@ static void test_a_capture_ends_in_the_thread_that_began_it_unless_relaxed(void 
     IN_CHILD(body_wrong_thread, NULL);
 }
 
-/* --- waiting, destroying, the legacy stream ------------------------------------------------------------------ */
+/* --- waiting, destroying, the legacy stream --------------------------------------------------- */
 
 static void body_waiting(void)
 {
@@ -230,7 +232,8 @@ static void test_destroying_the_stream_or_its_context_ends_the_capture(void **un
     IN_CHILD(body_destroyed, NULL);
 }
 
-/* cuStreamIsCapturing: the legacy stream cannot be used while a blocking stream of its context captures. */
+/* cuStreamIsCapturing: the legacy stream cannot be used while a blocking stream of its context
+ * captures. */
 static void body_legacy(void)
 {
     CUstreamCaptureStatus status;
@@ -257,7 +260,7 @@ static void test_the_legacy_stream_is_unusable_while_a_blocking_stream_captures(
     IN_CHILD(body_legacy, NULL);
 }
 
-/* --- joining (CUDA Programming Guide, "Cross-stream Dependencies and Events") ---------------------------------- */
+/* --- joining (CUDA Programming Guide, "Cross-stream Dependencies and Events") ----------------- */
 
 static void fork_into(CUstream from, CUstream to)
 {
@@ -373,7 +376,7 @@ static void test_a_capture_tells_its_graph_and_goes_into_one_that_is_there(void 
     IN_CHILD(body_info, NULL);
 }
 
-/* --- VGSIM_STRICT_CAPTURE ------------------------------------------------------------------------------------------- */
+/* --- VGSIM_STRICT_CAPTURE --------------------------------------------------------------------- */
 
 static void body_audit(void)
 {

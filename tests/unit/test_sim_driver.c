@@ -1,5 +1,7 @@
-/* test_sim_driver.c -- the simulated driver's life: start, contexts, threads, fork, look-ups, planned failures.
+/* test_sim_driver.c -- the simulated driver's life.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Start, contexts, threads, fork, look-ups, planned failures.
  */
 #include "tests/unit/sim_child.h"
 
@@ -108,7 +110,7 @@ static void test_a_context_that_does_not_fit_is_out_of_memory(void **unused)
     IN_CHILD(body_no_room, "VGSIM_MEMORY=200MiB");
 }
 
-/* --- look-ups -------------------------------------------------------------------------------------------- */
+/* --- look-ups --------------------------------------------------------------------------------- */
 
 static const char *look_up(const char *name, int version, cuuint64_t flags, CUresult wanted,
                            int wanted_status)
@@ -170,7 +172,7 @@ static void test_a_look_up_gives_the_export_that_the_version_and_the_stream_mean
     IN_CHILD(body_look_ups, NULL);
 }
 
-/* --- planned failures --------------------------------------------------------------------------------------- */
+/* --- planned failures ------------------------------------------------------------------------- */
 
 static void body_fail(void)
 {
@@ -223,7 +225,7 @@ static void test_a_knob_that_cannot_be_read_is_one_line_and_the_default(void **u
               "used\n");
 }
 
-/* --- fork and threads ----------------------------------------------------------------------------------------- */
+/* --- fork and threads ------------------------------------------------------------------------- */
 
 static void body_fork(void)
 {

@@ -1,5 +1,7 @@
-/* test_sim_graphs.c -- graphs on the simulated driver: memory nodes, launches, and the device's graph pool.
+/* test_sim_graphs.c -- graphs on the simulated driver.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory nodes, launches, and the device's graph pool.
  */
 #include "tests/unit/sim_books.h"
 
@@ -63,7 +65,8 @@ static void launches(CUgraphExec exec)
     SUCCEEDS(CU(cuGraphLaunch)(exec, NULL));
 }
 
-/* Programming Guide, "Graph Memory Nodes": an allocation lives from the launch that makes it to its free. */
+/* Programming Guide, "Graph Memory Nodes": an allocation lives from the launch that makes it to its
+ * free. */
 static void body_life(void)
 {
     CUgraphNode node;
@@ -179,8 +182,8 @@ static void test_auto_free_and_what_memory_nodes_forbid(void **unused)
     IN_CHILD(body_auto, NULL);
 }
 
-/* Programming Guide, "Physical Memory Footprint": memory comes with the first upload or launch, graphs that do not
- * run together share it, and a trim takes what is not in use. */
+/* Programming Guide, "Physical Memory Footprint": memory comes with the first upload or launch,
+ * graphs that do not run together share it, and a trim takes what is not in use. */
 static void body_footprint(void)
 {
     CUgraphNode node;
@@ -324,7 +327,7 @@ static void test_the_end_of_a_context_ends_what_was_launched_in_it(void **unused
     IN_CHILD(body_context_end, NULL);
 }
 
-/* --- nodes, edges, updates ------------------------------------------------------------------------------------ */
+/* --- nodes, edges, updates -------------------------------------------------------------------- */
 
 static void host_function(void *unused)
 {

@@ -1,5 +1,7 @@
-/* test_sim_memory.c -- the simulated device's memory: what every allocation costs, and what is refused.
+/* test_sim_memory.c -- the simulated device's memory.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * What every allocation costs, and what is refused.
  */
 #include "tests/unit/sim_child.h"
 

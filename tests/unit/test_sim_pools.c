@@ -1,5 +1,7 @@
-/* test_sim_pools.c -- stream-ordered memory on the simulated driver: what is in use, idle, pending, and given back.
+/* test_sim_pools.c -- stream-ordered memory on the simulated driver.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * What is in use, idle, pending, and given back.
  */
 #include "tests/unit/sim_books.h"
 
@@ -126,7 +128,8 @@ static void test_every_way_to_wait_for_a_stream_ends_its_pending_frees(void **un
     IN_CHILD(body_ways, NULL);
 }
 
-/* Programming Guide, "Physical Page Caching Behavior": at the next synchronisation, above the threshold. */
+/* Programming Guide, "Physical Page Caching Behavior": at the next synchronisation, above the
+ * threshold. */
 static void body_threshold(void)
 {
     CUmemoryPool pool;

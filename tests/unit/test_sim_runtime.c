@@ -1,9 +1,11 @@
-/* test_sim_runtime.c -- the simulated CUDA runtime: how it reaches the driver, and what its calls promise.
+/* test_sim_runtime.c -- the simulated CUDA runtime.
  * SPDX-License-Identifier: Apache-2.0
  *
- * This program defines dlsym, as an interposer does, and hands the runtime a cuGetProcAddress_v2 that writes down what
- * it is asked; not under a sanitizer, whose own start needs the real dlsym. Runtime and driver are opened by path from
- * $BUILD/sim.
+ * How it reaches the driver, and what its calls promise.
+ *
+ * This program defines dlsym, as an interposer does, and hands the runtime a cuGetProcAddress_v2
+ * that writes down what it is asked; not under a sanitizer, whose own start needs the real dlsym.
+ * Runtime and driver are opened by path from $BUILD/sim.
  */
 #include "tests/sim/include/cuda.h"
 #include "tests/sim/include/cuda_runtime_api.h"
@@ -33,7 +35,7 @@
 #endif
 
 #if INTERPOSED
-/* --- what the runtime asked for ----------------------------------------------------------------- */
+/* --- what the runtime asked for --------------------------------------------------------------- */
 static struct {
     char dlsym_names[8][64];
     int dlsym_count;
@@ -120,7 +122,7 @@ __attribute__((visibility("default"))) void *dlsym(void *handle, const char *nam
 
 #endif /* INTERPOSED */
 
-/* --- the runtime under test ----------------------------------------------------------------------- */
+/* --- the runtime under test ------------------------------------------------------------------- */
 #define FUNCTIONS                                                                                  \
     F(cudaDeviceReset)                                                                             \
     F(cudaDeviceSynchronize)                                                                       \

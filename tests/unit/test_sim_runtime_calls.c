@@ -1,9 +1,12 @@
-/* test_sim_runtime_calls.c -- what the simulated runtimes, 13 and 12, hand to the driver where forms differ.
+/* test_sim_runtime_calls.c -- what the simulated runtimes, 13 and 12, hand to the driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * This program defines dlsym and gives both runtimes a look-up of its own: a few functions write down what they are
- * called with, the rest is the simulated driver's; not under a sanitizer, whose own start needs the real dlsym. The
- * driver's structures are laid out here by the public interface, as a program sees them.
+ * Where forms differ.
+ *
+ * This program defines dlsym and gives both runtimes a look-up of its own: a few functions write
+ * down what they are called with, the rest is the simulated driver's; not under a sanitizer, whose
+ * own start needs the real dlsym. The driver's structures are laid out here by the public
+ * interface, as a program sees them.
  */
 #include "tests/sim/include/cuda.h"
 #include "tests/sim/include/cuda_runtime_api.h"
@@ -30,7 +33,7 @@
 #endif
 
 #if INTERPOSED
-/* --- the driver's functions that write down -------------------------------------------------------- */
+/* --- the driver's functions that write down --------------------------------------------------- */
 struct external_handle {
     unsigned int type;
     union {
@@ -128,7 +131,7 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
     return f && gx == 2 && bx == 64 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --- the look-up, and the dlsym that hands it out --------------------------------------------------- */
+/* --- the look-up, and the dlsym that hands it out --------------------------------------------- */
 static CUresult (*real_get_proc)(const char *, void **, int, cuuint64_t,
                                  CUdriverProcAddressQueryResult *);
 
@@ -207,9 +210,10 @@ static int open_runtimes(void **state)
     return 0;
 }
 
-/* --- tests -------------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
-/* 12's structures end before the reserved words: what lies behind them must not reach the driver. */
+/* 12's structures end before the reserved words: what lies behind them must not reach the
+ * driver. */
 static void test_external_memory_is_described_in_the_drivers_layout(void **state)
 {
     (void)state;

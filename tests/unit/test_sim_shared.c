@@ -1,5 +1,7 @@
-/* test_sim_shared.c -- several processes on one simulated machine; several devices; slices; calls that take long.
+/* test_sim_shared.c -- several processes on one simulated machine.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Several devices; slices; calls that take long.
  */
 #include "tests/unit/sim_pair.h"
 
@@ -26,7 +28,7 @@ static size_t nvml_free(unsigned int index)
     return memory.free;
 }
 
-/* --- two processes ------------------------------------------------------------------------------------------ */
+/* --- two processes ---------------------------------------------------------------------------- */
 
 static void body_taker(void)
 {
@@ -73,7 +75,8 @@ static void body_victim(void)
     pair_wait(9);
 }
 
-/* No wait for the pid here: the parent of both does that, later. A process that is only not buried yet is dead. */
+/* No wait for the pid here: the parent of both does that, later. A process that is only not buried
+ * yet is dead. */
 static void body_killer(void)
 {
     nvmlProcessInfo_t all[8];
@@ -149,7 +152,7 @@ static void test_two_racing_processes_never_have_more_than_there_is(void **unuse
     IN_PAIR(body_racer, body_racer, "VGSIM_MEMORY=1536MiB", "VGSIM_CONTEXT=1MiB");
 }
 
-/* --- several devices ------------------------------------------------------------------------------------------ */
+/* --- several devices -------------------------------------------------------------------------- */
 
 static void body_sizes(void)
 {
@@ -173,7 +176,7 @@ static void test_every_device_has_its_own_memory_and_the_last_size_goes_on(void 
     IN_CHILD(body_sizes, "VGSIM_DEVICES=3", "VGSIM_MEMORY=24GiB,8GiB");
 }
 
-/* --- slices --------------------------------------------------------------------------------------------------- */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 static void uuid_text(const char *prefix, const CUuuid *uuid, char *out, size_t size)
 {
@@ -229,7 +232,7 @@ static void test_a_slice_has_a_uuid_and_a_size_of_its_own(void **unused)
     IN_CHILD(body_slice, "VGSIM_MIG=1", "VGSIM_MEMORY=5GiB");
 }
 
-/* --- calls that take long --------------------------------------------------------------------------------------- */
+/* --- calls that take long --------------------------------------------------------------------- */
 
 static double seconds(void)
 {

@@ -1,7 +1,10 @@
-/* test_symbolize.c -- stacks as names, files and lines: this program's own code, and what must not be believed.
+/* test_symbolize.c -- stacks as names, files and lines.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each test makes a record whose module is a file made for it: this program itself, or a copy that was stripped or cut.
+ * This program's own code, and what must not be believed.
+ *
+ * Each test makes a record whose module is a file made for it: this program itself, or a copy that
+ * was stripped or cut.
  */
 #include <elf.h>
 #include <limits.h>
@@ -19,7 +22,7 @@
 #include "core/view.h"
 #include "tools/symbolize.h"
 
-/* --- code to be found again -------------------------------------------------------------------- */
+/* --- code to be found again ------------------------------------------------------------------- */
 
 static uintptr_t captured[4];
 static unsigned captured_count;
@@ -60,7 +63,7 @@ __attribute__((noinline)) static void plain_real(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* --- this program as a module ------------------------------------------------------------------ */
+/* --- this program as a module ----------------------------------------------------------------- */
 
 static struct vg_module self;
 static char self_path[PATH_MAX], directory[] = "/tmp/vramguard-symbolize-XXXXXX";
@@ -89,7 +92,7 @@ static int find_self(struct dl_phdr_info *info, size_t bytes, void *context)
     return 1; /* the first object is the program */
 }
 
-/* --- a record of one stack --------------------------------------------------------------------- */
+/* --- a record of one stack -------------------------------------------------------------------- */
 
 struct scene {
     struct vg_record record;
@@ -153,7 +156,7 @@ static const char *changed_copy(const char *name, const char *how)
     return path;
 }
 
-/* --- tests ------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void check_inlines(const struct scene *scene)
 {

@@ -1,9 +1,12 @@
-/* test_verdict.c -- each rule of a verdict, and its nearest neighbours: the figures at which it must not hold.
+/* test_verdict.c -- each rule of a verdict, and its nearest neighbours.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The figures at which it must not hold.
  */
 #include "tests/unit/report_fixture.h"
 
-/* A device of 24 GiB with 1 GiB free, of which this process holds 3 GiB; the driver refused 2 GiB. */
+/* A device of 24 GiB with 1 GiB free, of which this process holds 3 GiB; the driver refused 2
+ * GiB. */
 static struct vg_incident incident;
 static struct vg_report empty;
 static struct vg_report_device device;

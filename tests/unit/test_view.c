@@ -241,7 +241,7 @@ static void test_half_an_event_is_made_good_from_the_slots(void **state)
     vg_view_close(&view);
 }
 
-/* --- while it is written ------------------------------------------------------------------------ */
+/* --- while it is written ---------------------------------------------------------------------- */
 
 static struct {
     struct unit *unit;

@@ -1,5 +1,7 @@
-/* unit.h -- what the unit tests of core/ share: a record in a directory of its own, events, and checks that say what they found.
+/* unit.h -- what the unit tests of core/ share.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * A record in a directory of its own, events, and checks that say what they found.
  */
 #ifndef VG_TESTS_UNIT_H
 #define VG_TESTS_UNIT_H
@@ -107,7 +109,8 @@ static inline void unit_check_view(struct unit *unit, const struct vg_view *view
     }
 }
 
-/* Runs `body` in a child, with a record of its own (a parent's is not mapped there). The status as waitpid gives it: a signal shows. */
+/* Runs `body` in a child, with a record of its own (a parent's is not mapped there). The status as
+ * waitpid gives it: a signal shows. */
 static inline int unit_in_child(int (*body)(struct unit *), uint64_t limit_bytes)
 {
     struct unit own, *unit = &own;
@@ -133,7 +136,8 @@ static inline int unit_in_child(int (*body)(struct unit *), uint64_t limit_bytes
     return status;
 }
 
-/* From here on the record grows no more, and has slots for `left` more live ones. What takes the others is a site without a device. */
+/* From here on the record grows no more, and has slots for `left` more live ones. What takes the
+ * others is a site without a device. */
 static inline void unit_fill_slots(struct unit *unit, uint64_t left)
 {
     uint64_t room, index;

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      written by driver/account.c after every change, read by account/main.c.
- * Holds:      copy[seq & 1] is complete at every instant: the writer fills the other one, then raises seq.
- *             So a process that is killed between two instructions leaves its last complete state.
+ * Holds:      copy[seq & 1] is complete at every instant: the writer fills the other one, then
+ *             raises seq. So a process that is killed between two instructions leaves its last
+ *             complete state.
  */
 #ifndef VGSIM_BOOKS_H
 #define VGSIM_BOOKS_H
@@ -15,8 +16,8 @@
 #define VGSIM_BOOKS_MAGIC     0x314b4f4f42534756ull /* "VGSBOOK1" */
 #define VGSIM_BOOKS_PROCESSES 256
 
-/* The kinds of memory. graph: live allocations of graph nodes. ipc, external, imported: another's bytes, in no sum.
- * vmm_host: handles of cuMemCreate whose memory is the host's. */
+/* The kinds of memory. graph: live allocations of graph nodes. ipc, external, imported: another's
+ * bytes, in no sum. vmm_host: handles of cuMemCreate whose memory is the host's. */
 #define VGSIM_KINDS(KIND)                                                                          \
     KIND(device)                                                                                   \
     KIND(managed)                                                                                  \
@@ -32,8 +33,8 @@
     KIND(imported)                                                                                 \
     KIND(vmm_host)
 
-/* Things of the driver that are counted, with no bytes of their own here. modules: libraries too. ipc_open: memory
- * opened by cuIpcOpenMemHandle. */
+/* Things of the driver that are counted, with no bytes of their own here. modules: libraries too.
+ * ipc_open: memory opened by cuIpcOpenMemHandle. */
 #define VGSIM_COUNTED(COUNTED)                                                                     \
     COUNTED(contexts)                                                                              \
     COUNTED(streams)                                                                               \
@@ -79,8 +80,8 @@ struct vgsim_device_books {
     uint64_t pages;
     uint64_t page_bytes;
     uint64_t peak_bytes; /* most that context_bytes + page_bytes ever were */
-    uint64_t
-        peak_requested_bytes; /* most that the requested bytes of all that takes pages ever were */
+    /* most that the requested bytes of all that takes pages ever were */
+    uint64_t peak_requested_bytes;
     uint64_t pool_reserved_bytes;  /* pages of pools, in use or idle */
     uint64_t graph_reserved_bytes; /* pages of the graph pool, in use or idle */
     uint64_t graph_used_bytes; /* of these, what live allocations and ready executable graphs map */

@@ -63,8 +63,8 @@ const struct vgsim_knobs *vgsim_knobs(void);
 /* What VGSIM_OTHER processes hold on this device. */
 uint64_t vgsim_others_bytes(const struct vgsim_knobs *knobs, int device);
 
-/* The 16 bytes of a device's UUID: other devices have others, and they never change. With VGSIM_MIG the device is a
- * slice, and the whole one it is cut from has a UUID of its own. */
+/* The 16 bytes of a device's UUID: other devices have others, and they never change. With VGSIM_MIG
+ * the device is a slice, and the whole one it is cut from has a UUID of its own. */
 void vgsim_uuid(int device, unsigned char uuid_out[16]);
 void vgsim_parent_uuid(int device, unsigned char uuid_out[16]);
 

@@ -17,7 +17,7 @@ static struct {
     struct vgsim_shared *file;
 } state = {.once = PTHREAD_ONCE_INIT};
 
-/* --- the file ------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static void set_up(struct vgsim_shared *file)
 {
@@ -43,8 +43,7 @@ static struct vgsim_shared *map_locked(int fd)
     errno = EINVAL;
     if (!fresh && info.st_size != (off_t)sizeof(struct vgsim_shared))
         return NULL;
-    struct vgsim_shared *file =
-        mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct vgsim_shared *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (file == MAP_FAILED)
         return NULL;
     if (fresh)
@@ -89,9 +88,10 @@ void vgsim_shared_unlock(struct vgsim_shared *shared)
     pthread_mutex_unlock(&shared->lock);
 }
 
-/* --- who lives ------------------------------------------------------------------------------------ */
+/* --- who lives -------------------------------------------------------------------------------- */
 
-/* When the process started, in the kernel's ticks; 0: there is none, or it only waits to be waited for. */
+/* When the process started, in the kernel's ticks; 0: there is none, or it only waits to be waited
+ * for. */
 static uint64_t start_of(int32_t pid)
 {
     char path[32], text[1024];

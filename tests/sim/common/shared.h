@@ -1,13 +1,15 @@
 /* shared.h -- the devices that several processes share, as they lie in the file of VGSIM_SHARED.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      compiled into the simulated libcuda, which writes its own process's part, and into libnvidia-ml, which
- *             shows everyone's.
- * Holds:      a process counts while its pid lives with the start time it had when it joined: what a killed process
- *             held is free again at the next look. Memory that another process still has open (IPC, imported handles)
- *             outlives its owner's free as an orphan, until the last opener closes it or ends.
- * Threads:    between vgsim_shared_lock() and vgsim_shared_unlock() the caller is alone in every process; the lock
- *             is robust: who dies with it leaves whole entries, since each is one process's plain numbers.
+ * Place:      compiled into the simulated libcuda, which writes its own process's part, and into
+ *             libnvidia-ml, which shows everyone's.
+ * Holds:      a process counts while its pid lives with the start time it had when it joined: what
+ *             a killed process held is free again at the next look. Memory that another process
+ *             still has open (IPC, imported handles) outlives its owner's free as an orphan, until
+ *             the last opener closes it or ends.
+ * Threads:    between vgsim_shared_lock() and vgsim_shared_unlock() the caller is alone in every
+ *             process; the lock is robust: who dies with it leaves whole entries, since each is one
+ *             process's plain numbers.
  */
 #ifndef VGSIM_SHARED_H
 #define VGSIM_SHARED_H
@@ -30,7 +32,8 @@ struct vgsim_shared_process {
     int32_t pid; /* 0: the entry is free */
     uint64_t start;
     struct vgsim_shared_use device[VGSIM_MAX_DEVICES];
-    uint64_t opens[VGSIM_SHARED_OPENS]; /* inodes of memory that it has open and that is another's; 0: none */
+    /* inodes of memory that it has open and that is another's; 0: none */
+    uint64_t opens[VGSIM_SHARED_OPENS];
 };
 
 struct vgsim_shared_orphan {
@@ -47,7 +50,8 @@ struct vgsim_shared {
     struct vgsim_shared_orphan orphan[VGSIM_SHARED_ORPHANS];
 };
 
-/* Maps the file of VGSIM_SHARED, once; NULL: there is none, or (one line on stderr) it cannot be used. */
+/* Maps the file of VGSIM_SHARED, once; NULL: there is none, or (one line on stderr) it cannot be
+ * used. */
 struct vgsim_shared *vgsim_shared_open(void);
 void vgsim_shared_lock(struct vgsim_shared *shared);
 void vgsim_shared_unlock(struct vgsim_shared *shared);

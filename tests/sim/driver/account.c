@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Holds:      common/books.h says how the file stays readable when its writer is killed.
- * Threads:    the driver's lock is held, so there is one writer per process; each process has its own slot.
+ * Threads:    the driver's lock is held, so there is one writer per process; each process has its
+ *             own slot.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -39,8 +40,8 @@ static bool is_gone(int pid)
     return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-/* A free slot, this pid's (of an earlier process, or of the program that exec replaced); when the file is
- * full, one whose process has ended. */
+/* A free slot, this pid's (of an earlier process, or of the program that exec replaced); when the
+ * file is full, one whose process has ended. */
 static struct vgsim_process_slot *claim_slot(struct vgsim_books *books)
 {
     int32_t pid = getpid();

@@ -2,11 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Follows:    Driver API, Memory Management: cuArray3DCreate (which extents and flags there are),
- *             cuMipmappedArrayCreate (levels), cuArrayGetMemoryRequirements (only arrays with deferred mapping may be
- *             asked; VGSIM_ARRAY_SIZE=any answers for all).
- * Holds:      rows are padded to 512 bytes and 8 rows, an array and each level of a mipmap to 64 KiB; that is its size,
- *             and what it takes of the device as cuMemAlloc would. With deferred mapping it takes nothing.
- * Not here:   sparse arrays and mapping memory into arrays (refused), planar and block-compressed formats.
+ *             cuMipmappedArrayCreate (levels), cuArrayGetMemoryRequirements (only arrays with
+ *             deferred mapping may be asked; VGSIM_ARRAY_SIZE=any answers for all).
+ * Holds:      rows are padded to 512 bytes and 8 rows, an array and each level of a mipmap to 64
+ *             KiB; that is its size, and what it takes of the device as cuMemAlloc would. With
+ *             deferred mapping it takes nothing.
+ * Not here:   sparse arrays and mapping memory into arrays (refused), planar and block-compressed
+ *             formats.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -36,7 +38,7 @@ struct CUmipmappedArray_st {
     struct CUarray_st *level[32]; /* made when they are asked for */
 };
 
-/* --- layouts ------------------------------------------------------------------------------------------------- */
+/* --- layouts ---------------------------------------------------------------------------------- */
 
 static size_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
@@ -102,7 +104,7 @@ static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *desc)
     return element_bytes(desc) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
@@ -191,7 +193,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
     CALL(CONTEXT, describe_plane(pArrayDescriptor, hArray));
 }
 
-/* --- mipmaps ------------------------------------------------------------------------------------------------- */
+/* --- mipmaps ---------------------------------------------------------------------------------- */
 
 static size_t halved(size_t extent, unsigned int level)
 {
@@ -307,7 +309,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
     CALL(CONTEXT | UNSAFE, destroy_mipmap(hMipmappedArray));
 }
 
-/* --- what they need ------------------------------------------------------------------------------------------- */
+/* --- what they need --------------------------------------------------------------------------- */
 
 static CUresult requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out,
                              const CUDA_ARRAY3D_DESCRIPTOR *desc, size_t bytes, CUdevice device)

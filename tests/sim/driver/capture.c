@@ -1,11 +1,14 @@
-/* capture.c -- streams that capture: what they forbid, how streams join, and the graph that comes of it.
+/* capture.c -- streams that capture.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the rules of the interface (CUDA Driver API, cuThreadExchangeStreamCaptureMode): a thread in GLOBAL
- *             mode may make no potentially unsafe call while it captures in a mode that is not RELAXED, or while
- *             any thread captures in GLOBAL mode; in THREAD_LOCAL mode only the first counts; in RELAXED mode
- *             neither does. A forbidden call invalidates what forbade it. An invalid capture stays until it is
- *             ended where it began, or its stream is destroyed.
+ * What they forbid, how streams join, and the graph that comes of it.
+ *
+ * Holds:      the rules of the interface (CUDA Driver API, cuThreadExchangeStreamCaptureMode): a
+ *             thread in GLOBAL mode may make no potentially unsafe call while it captures in a mode
+ *             that is not RELAXED, or while any thread captures in GLOBAL mode; in THREAD_LOCAL
+ *             mode only the first counts; in RELAXED mode neither does. A forbidden call
+ *             invalidates what forbade it. An invalid capture stays until it is ended where it
+ *             began, or its stream is destroyed.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -36,7 +39,7 @@ static uint64_t this_thread(void)
     return (uint64_t)gettid();
 }
 
-/* --- what a capture forbids ----------------------------------------------------------------------------- */
+/* --- what a capture forbids ------------------------------------------------------------------- */
 
 static bool is_in_the_way(const struct vgsim_capture *capture)
 {
@@ -67,8 +70,8 @@ static bool has_blocking_stream(const struct vgsim_capture *capture, const struc
     return false;
 }
 
-/* The legacy stream would wait for the blocking streams of its context: unusable while one of them captures (CUDA
- * Driver API, cuStreamIsCapturing). */
+/* The legacy stream would wait for the blocking streams of its context: unusable while one of them
+ * captures (CUDA Driver API, cuStreamIsCapturing). */
 static CUresult implicit(bool invalidate)
 {
     CUresult result = CUDA_SUCCESS;
@@ -86,8 +89,8 @@ CUresult vgsim_capture_implicit(void)
     return implicit(true);
 }
 
-/* Nor may what holds a capturing stream be waited for (CUDA Programming Guide, "Prohibited and Unhandled
- * Operations" of stream capture). */
+/* Nor may what holds a capturing stream be waited for (CUDA Programming Guide, "Prohibited and
+ * Unhandled Operations" of stream capture). */
 CUresult vgsim_capture_over(const struct CUctx_st *context)
 {
     CUresult result = CUDA_SUCCESS;
@@ -100,7 +103,7 @@ CUresult vgsim_capture_over(const struct CUctx_st *context)
     return result;
 }
 
-/* --- VGSIM_STRICT_CAPTURE ------------------------------------------------------------------------------------ */
+/* --- VGSIM_STRICT_CAPTURE --------------------------------------------------------------------- */
 
 bool vgsim_capture_any(void)
 {
@@ -124,7 +127,7 @@ void vgsim_capture_audit(const char *api)
     close(fd);
 }
 
-/* --- a stream and its capture --------------------------------------------------------------------------------- */
+/* --- a stream and its capture ----------------------------------------------------------------- */
 
 bool vgsim_capture_is_active(const struct CUstream_st *stream)
 {
@@ -176,7 +179,8 @@ static void finish(struct vgsim_capture *capture, bool keep)
     state.count--;
 }
 
-/* A capture ends with the stream that it began in; without another one it cannot be joined any more. */
+/* A capture ends with the stream that it began in; without another one it cannot be joined any
+ * more. */
 void vgsim_capture_forget(struct CUstream_st *stream)
 {
     struct vgsim_capture *capture = stream->capture;
@@ -225,8 +229,8 @@ CUresult vgsim_capture_free(CUstream stream, CUdeviceptr address)
     return result;
 }
 
-/* --- joining: a stream waits for an event of the capture (CUDA Programming Guide, "Cross-stream Dependencies and
- *     Events") -------------------------------------------------------------------------------------------------- */
+/* --- joining: a stream waits for an event of the capture -----------------------------------------
+ * Source: CUDA Programming Guide, "Cross-stream Dependencies and Events". */
 
 static struct vgsim_capture *find(uint64_t id)
 {
@@ -263,7 +267,7 @@ CUresult vgsim_capture_join(CUstream stream, uint64_t id, const struct vgsim_nod
     return CUDA_SUCCESS;
 }
 
-/* --- begin and end ----------------------------------------------------------------------------------------------- */
+/* --- begin and end ---------------------------------------------------------------------------- */
 
 static CUresult may_begin(CUstream stream, CUstreamCaptureMode mode)
 {
@@ -369,7 +373,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
     CALL(CONTEXT, end(hStream, phGraph));
 }
 
-/* --- questions ---------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static CUresult status(CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *id_out)
 {

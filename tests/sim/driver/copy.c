@@ -1,14 +1,14 @@
 /* copy.c -- copies and fills. Device memory is host memory here, so they are done at once.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      an address given as the device's lies in known memory from end to end, or nothing is touched.
- *             Into a stream that captures, work is noted and not done.
+ * Holds:      an address given as the device's lies in known memory from end to end, or nothing is
+ *             touched. Into a stream that captures, work is noted and not done.
  */
 #include "tests/sim/driver/sim.h"
 
 #include <string.h>
 
-/* --- copies ------------------------------------------------------------------------------------------------ */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static CUresult copy(void *to, const void *from, size_t bytes, CUstream stream)
 {
@@ -117,7 +117,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount
     CALL(CONTEXT, copy_over(dst, src, ByteCount, hStream));
 }
 
-/* --- boxes: a 2D copy is a 3D copy one layer deep ------------------------------------------------------------ */
+/* --- boxes: a 2D copy is a 3D copy one layer deep --------------------------------------------- */
 
 struct side {
     CUmemorytype type;
@@ -180,7 +180,7 @@ static CUresult copy_box(const CUDA_MEMCPY3D *box, CUstream stream)
                         box->srcZ,
                         box->srcPitch,
                         box->srcHeight ? box->srcHeight : box->Height,
-                      {0}};
+                        {0}};
     struct side to = {box->dstMemoryType,
                       base_of(box->dstMemoryType, box->dstHost, box->dstDevice),
                       box->dstXInBytes,

@@ -10,8 +10,8 @@
 
 #define HOST_PAGE ((uintptr_t)4096)
 
-/* Private anonymous memory reads as zero when it is dropped. Mapped handles are shared, registered memory is
- * the program's. */
+/* Private anonymous memory reads as zero when it is dropped. Mapped handles are shared, registered
+ * memory is the program's. */
 static bool may_drop(uintptr_t address)
 {
     const struct vgsim_block *block = vgsim_block_at(address);

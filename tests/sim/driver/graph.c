@@ -1,9 +1,10 @@
 /* graph.c -- graphs: their nodes, what comes after what, and what can be asked.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      a graph with allocation or free nodes keeps all its nodes and edges, and is never cloned (CUDA Driver
- *             API, cuGraphAddMemAllocNode).
- * Not here:   what kernels, copies and callbacks of a graph would do: nothing, as kernels do nothing.
+ * Holds:      a graph with allocation or free nodes keeps all its nodes and edges, and is never
+ *             cloned (CUDA Driver API, cuGraphAddMemAllocNode).
+ * Not here:   what kernels, copies and callbacks of a graph would do: nothing, as kernels do
+ *             nothing.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -11,7 +12,7 @@
 
 static uint64_t last_id;
 
-/* --- sets of nodes --------------------------------------------------------------------------------------- */
+/* --- sets of nodes ---------------------------------------------------------------------------- */
 
 void vgsim_nodes_add(struct vgsim_nodes *set, CUgraphNode node)
 {
@@ -61,7 +62,7 @@ void vgsim_graph_mark(CUgraph graph, const struct vgsim_nodes *from)
     }
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 CUgraph vgsim_graph_new(void)
 {
@@ -136,7 +137,8 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
     CALL(INIT, create(phGraph, flags));
 }
 
-/* While it is captured into it can be neither destroyed nor lose a node (CUDA Driver API, cuStreamGetCaptureInfo). */
+/* While it is captured into it can be neither destroyed nor lose a node (CUDA Driver API,
+ * cuStreamGetCaptureInfo). */
 static CUresult destroy(CUgraph graph)
 {
     if (!vgsim_object_is(graph, GRAPH) || graph->captures)
@@ -205,7 +207,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
     CALL(INIT, clone(phGraphClone, originalGraph));
 }
 
-/* --- edges ---------------------------------------------------------------------------------------------------------- */
+/* --- edges ------------------------------------------------------------------------------------ */
 
 static CUresult add_edge(CUgraph graph, CUgraphNode from, CUgraphNode to)
 {
@@ -245,7 +247,8 @@ CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, cons
     CALL(INIT, add_edges(hGraph, from, to, numDependencies));
 }
 
-/* --- questions: without an array, how many; with one, as many as it has room for, and nothing after them ----------- */
+/* --- questions: without an array, how many; with one, as many as it has room for, and nothing
+ * after them */
 
 static void give(CUgraphNode *out, size_t room, size_t *count, CUgraphNode node)
 {

@@ -1,9 +1,11 @@
-/* graph_add.c -- adding nodes to a graph: allocation and free nodes, and those that do nothing here.
+/* graph_add.c -- adding nodes to a graph.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocation and free nodes, and those that do nothing here.
  */
 #include "tests/sim/driver/sim.h"
 
-/* --- allocation and free (CUDA Driver API, cuGraphAddMemAllocNode and cuGraphAddMemFreeNode) ---------------- */
+/* --- allocation and free (CUDA Driver API, cuGraphAddMemAllocNode and cuGraphAddMemFreeNode) -- */
 
 static CUresult check_props(const CUmemPoolProps *props)
 {
@@ -37,7 +39,8 @@ CUresult vgsim_graph_alloc_node(CUgraphNode *out, CUgraph graph, const CUgraphNo
     return CUDA_SUCCESS;
 }
 
-/* Once in a graph, and either in the owning graph or in another one (CUDA Driver API, cuGraphAddMemFreeNode). */
+/* Once in a graph, and either in the owning graph or in another one (CUDA Driver API,
+ * cuGraphAddMemFreeNode). */
 static bool may_free(const struct vgsim_graph_memory *memory, const struct CUgraph_st *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++)
@@ -119,7 +122,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
     CALL(INIT, get_free(hNode, dptr_out));
 }
 
-/* --- nodes that do nothing here -------------------------------------------------------------------------------- */
+/* --- nodes that do nothing here --------------------------------------------------------------- */
 
 static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
                     CUgraphNodeType type, bool valid)
@@ -220,7 +223,7 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
     CALL(INIT, add_child(phGraphNode, hGraph, dependencies, numDependencies, childGraph));
 }
 
-/* --- the form for all ---------------------------------------------------------------------------------------------- */
+/* --- the form for all ------------------------------------------------------------------------- */
 
 static CUresult add_any(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
                         CUgraphNodeParams *params)

@@ -1,8 +1,9 @@
 /* graph_exec.c -- executable graphs: made, launched, updated, ended.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      of a graph with memory nodes at most one executable graph exists at a time. A launch makes the
- *             allocations that the graph does not free itself, and frees those of other graphs that it has nodes for.
+ * Holds:      of a graph with memory nodes at most one executable graph exists at a time. A launch
+ *             makes the allocations that the graph does not free itself, and frees those of other
+ *             graphs that it has nodes for.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -31,7 +32,7 @@ struct CUgraphExec_st {
 
 static struct CUgraphExec_st *all;
 
-/* --- memory that is mapped ------------------------------------------------------------------------------------- */
+/* --- memory that is mapped -------------------------------------------------------------------- */
 
 /* What it needs besides allocations that live. */
 static uint64_t needs(const struct CUgraphExec_st *exec, CUdevice device)
@@ -55,7 +56,8 @@ uint64_t vgsim_graph_exec_shared(CUdevice device)
     return most;
 }
 
-/* A trim leaves alone what a launch that may not be over uses (CUDA Driver API, cuDeviceGraphMemTrim). */
+/* A trim leaves alone what a launch that may not be over uses (CUDA Driver API,
+ * cuDeviceGraphMemTrim). */
 void vgsim_graph_exec_unmap(CUdevice device, bool also_pending)
 {
     for (struct CUgraphExec_st *at = all; at; at = at->next)
@@ -89,7 +91,7 @@ static CUresult map(struct CUgraphExec_st *exec)
     return vgsim_refused(full);
 }
 
-/* --- making ---------------------------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 #define FLAGS                                                                                      \
     (CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |        \
@@ -205,7 +207,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
     CALL(INIT, destroy(hGraphExec));
 }
 
-/* --- upload and launch -------------------------------------------------------------------------------------------------- */
+/* --- upload and launch ------------------------------------------------------------------------ */
 
 static CUresult check(CUgraphExec exec, CUstream stream)
 {
@@ -254,8 +256,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
     CALL(CONTEXT, instantiate_with(phGraphExec, hGraph, instantiateParams));
 }
 
-/* A graph whose allocations of an earlier launch are not freed fails to launch, unless it frees them itself (CUDA
- * Driver API, cuGraphLaunch). What it frees of other graphs must be there. */
+/* A graph whose allocations of an earlier launch are not freed fails to launch, unless it frees
+ * them itself (CUDA Driver API, cuGraphLaunch). What it frees of other graphs must be there. */
 static bool may_launch(const struct CUgraphExec_st *exec)
 {
     for (size_t i = 0; i < exec->count; i++) {
@@ -317,7 +319,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
     CALL(CONTEXT, launch(hGraphExec, hStream));
 }
 
-/* --- flags and updates ----------------------------------------------------------------------------------------------------- */
+/* --- flags and updates ------------------------------------------------------------------------ */
 
 static CUresult get_flags(CUgraphExec exec, cuuint64_t *out)
 {
@@ -332,7 +334,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
     CALL(INIT, get_flags(hGraphExec, flags));
 }
 
-/* The same nodes in the same order, none of them a memory node: then there is nothing that could change. */
+/* The same nodes in the same order, none of them a memory node: then there is nothing that could
+ * change. */
 static CUgraphExecUpdateResult compare(const struct CUgraphExec_st *exec,
                                        const struct CUgraph_st *graph, CUgraphNode *error_out)
 {

@@ -1,12 +1,16 @@
-/* graph_memory.c -- the allocations of graphs: their addresses, when they live, and each device's graph pool.
+/* graph_memory.c -- the allocations of graphs.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      an address is fixed from the node on, and lives from the launch that makes it until it is freed
- *             (CUDA Driver API, cuGraphAddMemAllocNode). used is what live allocations take, and what executable
- *             graphs that were launched or uploaded map besides: they share it, as the biggest of them needs it
- *             (CUDA Programming Guide, "Graph Memory Nodes": "Physical Memory Footprint"). reserved is the most
- *             that used was since the last trim.
- * Not here:   reuse of memory within one graph; graphs that run at the same time and so cannot share.
+ * Their addresses, when they live, and each device's graph pool.
+ *
+ * Holds:      an address is fixed from the node on, and lives from the launch that makes it until
+ *             it is freed (CUDA Driver API, cuGraphAddMemAllocNode). used is what live allocations
+ *             take, and what executable graphs that were launched or uploaded map besides: they
+ *             share it, as the biggest of them needs it (CUDA Programming Guide, "Graph Memory
+ *             Nodes": "Physical Memory Footprint"). reserved is the most that used was since the
+ *             last trim.
+ * Not here:   reuse of memory within one graph; graphs that run at the same time and so cannot
+ *             share.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -19,7 +23,7 @@ static struct graph_pool {
 
 static struct vgsim_graph_memory *all;
 
-/* --- the pool ------------------------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 static uint64_t used(CUdevice device)
 {
@@ -61,7 +65,7 @@ static void give_idle_back(CUdevice device)
     note(device);
 }
 
-/* --- allocations -------------------------------------------------------------------------------------------------- */
+/* --- allocations ------------------------------------------------------------------------------ */
 
 struct vgsim_graph_memory *vgsim_graph_memory_new(CUdevice device, size_t bytes, uint64_t owner)
 {
@@ -165,7 +169,7 @@ void vgsim_graph_pool_changed(CUdevice device)
     note(device);
 }
 
-/* --- what a program may ask and do --------------------------------------------------------------------------------- */
+/* --- what a program may ask and do ------------------------------------------------------------ */
 
 static CUresult trim(CUdevice device)
 {

@@ -63,7 +63,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
     CALL(CONTEXT, launch(&config, f));
 }
 
-/* --- occupancy --------------------------------------------------------------------------------------------------- */
+/* --- occupancy -------------------------------------------------------------------------------- */
 
 static int blocks_per_sm(int block_size, size_t shared)
 {

@@ -1,8 +1,10 @@
-/* module.c -- modules, libraries, kernels. No image is ever read: whatever name is asked for exists.
+/* module.c -- modules, libraries, kernels.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the same name in the same module gives the same function, and the same global the same address.
- *             What an image would occupy is taken to be part of a context's cost.
+ * No image is ever read: whatever name is asked for exists.
+ *
+ * Holds:      the same name in the same module gives the same function, and the same global the
+ *             same address. What an image would occupy is taken to be part of a context's cost.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -82,7 +84,7 @@ static CUresult global(struct entry **list, const char *name, void *owner, CUdev
     return CUDA_SUCCESS;
 }
 
-/* --- modules ------------------------------------------------------------------------------------------------ */
+/* --- modules ---------------------------------------------------------------------------------- */
 
 static CUresult load(CUmodule *out, const void *image)
 {
@@ -192,7 +194,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     CALL(INIT, loading_mode(mode));
 }
 
-/* --- libraries: no context of their own ---------------------------------------------------------------------- */
+/* --- libraries: no context of their own ------------------------------------------------------- */
 
 static CUresult load_library(CUlibrary *out, const void *code)
 {
@@ -236,8 +238,8 @@ CUresult cuLibraryUnload(CUlibrary library)
     CALL(INIT, unload_library(library));
 }
 
-/* A library is loaded into a context when it is first needed there; a module that went with its context is
- * loaded again. */
+/* A library is loaded into a context when it is first needed there; a module that went with its
+ * context is loaded again. */
 static CUresult library_module(CUmodule *out, CUlibrary library)
 {
     if (!out)
@@ -289,7 +291,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
     CALL(CONTEXT, library_global(dptr, bytes, library, name));
 }
 
-/* --- functions and kernels -------------------------------------------------------------------------------------- */
+/* --- functions and kernels -------------------------------------------------------------------- */
 
 static CUresult to_function(CUfunction *out, CUkernel kernel)
 {

@@ -1,7 +1,8 @@
 /* object.c -- handles that a program holds: streams, events, modules and the like.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      every handle given out and not taken back is in the tree; a pointer that is not is no handle.
+ * Holds:      every handle given out and not taken back is in the tree; a pointer that is not is no
+ *             handle.
  */
 #include "tests/sim/driver/sim.h"
 

@@ -1,11 +1,13 @@
 /* pending.c -- which work the host knows to be done.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      work is carried out when it is given; what is late here is only what the host may rely on.
- * Holds:      work is pending until something waits for it: its stream, an event after it, its context, or a
- *             stream that came after it (cuStreamWaitEvent; the legacy stream and the blocking streams of its
- *             context, CUDA Driver API "Stream synchronization behavior"). A query says "not ready" once to the
- *             same work, and done the next time: that is our rule, so that programs see both answers.
+ * Place:      work is carried out when it is given; what is late here is only what the host may
+ *             rely on.
+ * Holds:      work is pending until something waits for it: its stream, an event after it, its
+ *             context, or a stream that came after it (cuStreamWaitEvent; the legacy stream and the
+ *             blocking streams of its context, CUDA Driver API "Stream synchronization behavior").
+ *             A query says "not ready" once to the same work, and done the next time: that is our
+ *             rule, so that programs see both answers.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -34,7 +36,8 @@ void vgsim_line_open(struct vgsim_line *line, struct CUctx_st *context, bool leg
     state.lines = line;
 }
 
-/* What was pending stays so until its context is waited for: nothing else can wait for it any more. */
+/* What was pending stays so until its context is waited for: nothing else can wait for it any
+ * more. */
 void vgsim_line_close(struct vgsim_line *line)
 {
     for (struct vgsim_line **at = &state.lines; *at; at = &(*at)->next)
@@ -61,7 +64,8 @@ static void add_follows(const struct vgsim_line *line, uint64_t at, uint64_t oth
 {
     for (size_t i = 0; i < state.count; i++)
         if (state.follows[i].line == line->id && state.follows[i].other == other) {
-            /* One entry for both: the older work may then look pending for longer, never shorter. */
+            /* One entry for both: the older work may then look pending for longer, never
+             * shorter. */
             if (until > state.follows[i].until) {
                 state.follows[i].until = until;
                 state.follows[i].at = at;

@@ -1,13 +1,14 @@
 /* pool.c -- stream-ordered memory: pools that reserve chunks and hand out parts.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      reserved is the sum of the chunks, used the sum of the parts in use. A free makes its part idle:
- *             it can be handed out again, but the pages stay the pool's until a synchronisation finds the chunk
- *             empty and the pool above its release threshold, or until it is trimmed (CUDA Programming Guide,
- *             "Stream Ordered Memory Allocator": "Physical Page Caching Behavior"). A free that its stream has
- *             not reached, as far as the host knows, keeps its chunk from both (CUDA Driver API, cuMemPoolTrimTo).
- * Not here:   pools of host or managed memory (refused); idle memory may go to every stream, whatever the
- *             attributes REUSE_* say.
+ * Holds:      reserved is the sum of the chunks, used the sum of the parts in use. A free makes its
+ *             part idle: it can be handed out again, but the pages stay the pool's until a
+ *             synchronisation finds the chunk empty and the pool above its release threshold, or
+ *             until it is trimmed (CUDA Programming Guide, "Stream Ordered Memory Allocator":
+ *             "Physical Page Caching Behavior"). A free that its stream has not reached, as far as
+ *             the host knows, keeps its chunk from both (CUDA Driver API, cuMemPoolTrimTo).
+ * Not here:   pools of host or managed memory (refused); idle memory may go to every stream,
+ *             whatever the attributes REUSE_* say.
  */
 #include "tests/sim/driver/pool.h"
 
@@ -24,7 +25,7 @@ struct vgsim_pending {
 
 static struct CUmemPoolHandle_st *all_pools;
 
-/* --- chunks ------------------------------------------------------------------------------------------------ */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static void count_reserved(struct CUmemPoolHandle_st *pool, int64_t bytes)
 {
@@ -97,7 +98,7 @@ static void drop(struct CUmemPoolHandle_st *pool)
     vgsim_object_remove(pool);
 }
 
-/* --- frees that are pending ------------------------------------------------------------------------------- */
+/* --- frees that are pending ------------------------------------------------------------------- */
 
 static void pend(struct vgsim_slab *chunk, const struct vgsim_line *line)
 {
@@ -202,7 +203,7 @@ void vgsim_pools_reset(CUdevice device)
     }
 }
 
-/* --- pools ------------------------------------------------------------------------------------------------------ */
+/* --- pools ------------------------------------------------------------------------------------ */
 
 static struct CUmemPoolHandle_st *new_pool(CUdevice device)
 {
@@ -306,7 +307,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     CALL(INIT, create(pool, poolProps));
 }
 
-/* What is in use, or freed by work that is pending, stays until that is over (CUDA Driver API, cuMemPoolDestroy). */
+/* What is in use, or freed by work that is pending, stays until that is over (CUDA Driver API,
+ * cuMemPoolDestroy). */
 static CUresult destroy(CUmemoryPool pool)
 {
     if (!vgsim_is_pool(pool) || pool->is_default)
@@ -339,7 +341,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
     CALL(INIT | UNSAFE, trim_to(pool, minBytesToKeep));
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static bool take(struct CUmemPoolHandle_st *pool, struct vgsim_block *block)
 {
@@ -351,7 +353,8 @@ static bool take(struct CUmemPoolHandle_st *pool, struct vgsim_block *block)
         return false;
     block->slab = open_chunk(pool, bytes);
     if (!block->slab) {
-        /* The last resorts: what lies idle in this device's pools, and a chunk no longer than needed. */
+        /* The last resorts: what lies idle in this device's pools, and a chunk no longer than
+         * needed. */
         for (struct CUmemPoolHandle_st *other = all_pools; other; other = other->next_pool)
             if (other->device == pool->device)
                 trim(other, 0);
@@ -361,8 +364,8 @@ static bool take(struct CUmemPoolHandle_st *pool, struct vgsim_block *block)
     return block->slab && vgsim_slab_take(block->slab, block->span, &block->address);
 }
 
-/* While the stream captures, the allocation is a node, and the pool's properties are the node's (CUDA Driver API,
- * cuMemAllocAsync). */
+/* While the stream captures, the allocation is a node, and the pool's properties are the node's
+ * (CUDA Driver API, cuMemAllocAsync). */
 static CUresult alloc_node(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -418,8 +421,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
     CALL(CONTEXT, alloc(dptr, bytesize, pool, hStream));
 }
 
-/* Memory of cuMemAlloc and cuMemAllocManaged may be freed this way too; while the stream captures only what an
- * allocation node gave (CUDA Driver API, cuMemFreeAsync). */
+/* Memory of cuMemAlloc and cuMemAllocManaged may be freed this way too; while the stream captures
+ * only what an allocation node gave (CUDA Driver API, cuMemFreeAsync). */
 static CUresult free_ordered(CUdeviceptr pointer, CUstream stream)
 {
     CUresult result = vgsim_stream_check(stream);

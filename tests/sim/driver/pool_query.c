@@ -6,7 +6,7 @@
  */
 #include "tests/sim/driver/pool.h"
 
-/* --- attributes ---------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
@@ -107,7 +107,7 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
     CALL(INIT, get_access(flags, memPool, location));
 }
 
-/* --- the forms of 13.0: a place and a kind of memory instead of a device ----------------------------------- */
+/* --- the forms of 13.0: a place and a kind of memory instead of a device ---------------------- */
 
 static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type, CUdevice *out)
 {
@@ -154,7 +154,7 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
     CALL(INIT, set_at(location, type, pool));
 }
 
-/* --- sharing: a pool's handle types are none here ----------------------------------------------------------- */
+/* --- sharing: a pool's handle types are none here --------------------------------------------- */
 
 CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
                                           CUmemAllocationHandleType handleType,

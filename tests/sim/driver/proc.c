@@ -1,5 +1,7 @@
-/* proc.c -- cuGetProcAddress: which export a name means, at a version, for a kind of default stream.
+/* proc.c -- cuGetProcAddress.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Which export a name means, at a version, for a kind of default stream.
  *
  * Holds:      every pointer given out is an export. Works before cuInit and in a forked child.
  */
@@ -20,7 +22,8 @@ static const struct proc {
 #undef PROC_PS
 };
 
-/* The newest form that the version allows; where both kinds of stream are as new, the one asked for. */
+/* The newest form that the version allows; where both kinds of stream are as new, the one asked
+ * for. */
 static const struct proc *find(const char *name, int version, bool per_thread, bool *known_out)
 {
     const struct proc *best = NULL;

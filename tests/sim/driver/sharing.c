@@ -1,8 +1,10 @@
 /* sharing.c -- this process among those that share the devices (VGSIM_SHARED).
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      state.c enters and leaves it around every call; vmm.c and ipc.c tell it what crosses processes.
- * Holds:      while a call runs no other process's call does, so what was free when it looked is free when it takes.
+ * Place:      state.c enters and leaves it around every call; vmm.c and ipc.c tell it what crosses
+ *             processes.
+ * Holds:      while a call runs no other process's call does, so what was free when it looked is
+ *             free when it takes.
  * Threads:    the driver's lock is held.
  */
 #include "tests/sim/common/shared.h"
@@ -66,8 +68,8 @@ void vgsim_sharing_publish(int device, const struct vgsim_device_books *books)
     if (!state.inside)
         return;
     struct vgsim_shared_use *use = &state.ours->device[device];
-    struct vgsim_shared_use now = {books->objects[VGSIM_COUNTED_contexts].live, books->context_bytes,
-                                   books->page_bytes};
+    struct vgsim_shared_use now = {books->objects[VGSIM_COUNTED_contexts].live,
+                                   books->context_bytes, books->page_bytes};
     if (use->contexts == now.contexts && use->context_bytes == now.context_bytes &&
         use->page_bytes == now.page_bytes)
         return;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* MAP_NORESERVE: a device of any size costs the host only what is touched. The exact size first: the hole
- * of the last free is then found again, as a driver would. */
+/* MAP_NORESERVE: a device of any size costs the host only what is touched. The exact size first:
+ * the hole of the last free is then found again, as a driver would. */
 void *vgsim_space_map(size_t bytes, size_t alignment)
 {
     const int protection = PROT_READ | PROT_WRITE;

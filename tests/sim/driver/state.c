@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Holds:      free = total - others - hidden - contexts - pages in use, at every moment.
- * Threads:    one lock over everything; a forked child never takes it (its owner may not exist there).
+ * Threads:    one lock over everything; a forked child never takes it (its owner may not exist
+ *             there).
  */
 #include "tests/sim/driver/sim.h"
 
@@ -13,14 +14,14 @@
 
 static struct {
     pthread_mutex_t lock;
-    /* Lies in a page that reads as zero in every child, however it was made: _Fork and raw clone run no
-     * handler. NULL until cuInit. */
+    /* Lies in a page that reads as zero in every child, however it was made: _Fork and raw clone
+     * run no handler. NULL until cuInit. */
     _Atomic(_Atomic int *) alive;
     struct vgsim_device devices[VGSIM_MAX_DEVICES];
     _Atomic uint64_t fail_calls[VGSIM_MAX_RULES];
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* --- VGSIM_FAIL and VGSIM_LATENCY ------------------------------------------------------------------- */
+/* --- VGSIM_FAIL and VGSIM_LATENCY ------------------------------------------------------------- */
 
 static size_t drop_stream_suffix(const char *name)
 {
@@ -65,7 +66,7 @@ static CUresult apply_rules(const char *api)
     return result;
 }
 
-/* --- life ----------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 CUresult vgsim_enter(const char *api, unsigned int need)
 {
@@ -136,7 +137,7 @@ CUresult vgsim_state_init(void)
     return CUDA_SUCCESS;
 }
 
-/* --- capacity ------------------------------------------------------------------------------------- */
+/* --- capacity --------------------------------------------------------------------------------- */
 
 bool vgsim_is_device(CUdevice device)
 {

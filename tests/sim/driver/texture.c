@@ -45,8 +45,7 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
                            const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
 {
     (void)pResViewDesc;
-    CALL(CONTEXT,
-         pTexDesc ? create(pTexObject, pResDesc, TEXTURE) : CUDA_ERROR_INVALID_VALUE);
+    CALL(CONTEXT, pTexDesc ? create(pTexObject, pResDesc, TEXTURE) : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)

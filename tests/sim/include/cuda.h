@@ -1,9 +1,9 @@
 /* cuda.h -- the part of the driver API that programs of this project need, where no toolkit is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      before a toolkit's header on the include path of the examples and the simulated GPU. Same
- *             names, struct layouts and values as the public interface of CUDA 13.0, so that a program
- *             compiles against either.
+ * Place:      before a toolkit's header on the include path of the examples and the simulated GPU.
+ *             Same names, struct layouts and values as the public interface of CUDA 13.0, so that a
+ *             program compiles against either.
  * Not here:   graphics, external semaphores, texture references.
  */
 #ifndef VGSIM_CUDA_H
@@ -297,8 +297,8 @@ typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 #define CU_DEVICE_CPU                  ((CUdevice)-1)
 #define CU_DEVICE_INVALID              ((CUdevice)-2)
 
-/* The names that a program writes stand for these exports. A driver's own sources (and whoever needs an
- * older form too) define __CUDA_API_VERSION_INTERNAL and write the exports. */
+/* The names that a program writes stand for these exports. A driver's own sources (and whoever
+ * needs an older form too) define __CUDA_API_VERSION_INTERNAL and write the exports. */
 #ifndef __CUDA_API_VERSION_INTERNAL
 #include "vgsim_cuda_names.h"
 #endif

@@ -1,4 +1,4 @@
-/* vgsim_cuda_kinds.h -- arrays, textures, memory of other processes and of other interfaces, green contexts.
+/* vgsim_cuda_kinds.h -- arrays, textures, green contexts, memory of other processes and interfaces.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      included by our cuda.h only.
@@ -14,7 +14,7 @@
 #define cuIpcOpenMemHandle     cuIpcOpenMemHandle_v2
 #endif
 
-/* --- arrays ------------------------------------------------------------------------------------------------- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef unsigned long long CUtexObject;
 typedef unsigned long long CUsurfObject;
@@ -114,7 +114,7 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st {
     unsigned int reserved[16];
 } CUDA_RESOURCE_VIEW_DESC;
 
-/* --- memory of other processes, and of other interfaces ------------------------------------------------------- */
+/* --- memory of other processes, and of other interfaces --------------------------------------- */
 typedef struct CUextMemory_st *CUexternalMemory;
 
 typedef struct CUipcEventHandle_st {
@@ -166,7 +166,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 
-/* --- parts of a device ------------------------------------------------------------------------------------------ */
+/* --- parts of a device ------------------------------------------------------------------------ */
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 
 typedef enum {
@@ -191,7 +191,7 @@ typedef struct CUdevResource_st {
     };
 } CUdevResource;
 
-/* --- calls -------------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 #pragma GCC visibility push(default)
 CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
@@ -227,9 +227,9 @@ CUresult cuImportExternalMemory(CUexternalMemory *extMem_out,
                                 const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc);
 CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem,
                                          const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc);
-CUresult
-cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem,
-                                        const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc);
+CUresult cuExternalMemoryGetMappedMipmappedArray(
+    CUmipmappedArray *mipmap, CUexternalMemory extMem,
+    const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc);
 CUresult cuDestroyExternalMemory(CUexternalMemory extMem);
 
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type);

@@ -1,8 +1,9 @@
 /* vgsim_cudart_names.h -- which export a name of the CUDA runtime stands for.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      included by our cuda_runtime_api.h only. A program built with CUDA_API_PER_THREAD_DEFAULT_STREAM calls
- *             the second form of whatever takes a stream or may block; 12 has newer forms under the old names.
+ * Place:      included by our cuda_runtime_api.h only. A program built with
+ *             CUDA_API_PER_THREAD_DEFAULT_STREAM calls the second form of whatever takes a stream
+ *             or may block; 12 has newer forms under the old names.
  */
 #ifndef VGSIM_CUDART_NAMES_H
 #define VGSIM_CUDART_NAMES_H

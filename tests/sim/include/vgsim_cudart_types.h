@@ -1,5 +1,7 @@
-/* vgsim_cudart_types.h -- the handles and structures of the CUDA runtime, 13.0 or (CUDART_VERSION) 12.
+/* vgsim_cudart_types.h -- the handles and structures of the CUDA runtime.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Of 13.0, or (CUDART_VERSION) of 12.
  *
  * Place:      included by our cuda_runtime_api.h only.
  */

@@ -1,9 +1,13 @@
-/* math.c -- the few cuBLAS calls that a linear layer and a matmul make, for real torch on the simulated GPU.
+/* math.c -- the few cuBLAS calls that a linear layer and a matmul make.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      preloaded before the real libcublas, which cannot start on a simulated driver (it holds a static runtime).
- *             Everything that is not here goes to the real library and fails there.
- * Holds:      a handle is a number that is never looked into; only calls with a host output have a body.
+ * For real torch on the simulated GPU.
+ *
+ * Place:      preloaded before the real libcublas, which cannot start on a simulated driver (it
+ *             holds a static runtime). Everything that is not here goes to the real library and
+ *             fails there.
+ * Holds:      a handle is a number that is never looked into; only calls with a host output have a
+ *             body.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* library.c -- the simulated NVML's life, and what it says of the system and of a device's identity.
+/* library.c -- the simulated NVML's life, and what it says of the system and of devices.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tests/sim/nvml/nvml_sim.h"
@@ -53,7 +53,7 @@ nvmlReturn_t vgsim_nvml_text(char *out, unsigned int length, const char *text)
     return NVML_SUCCESS;
 }
 
-/* --- life -------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
@@ -106,7 +106,7 @@ const char *nvmlErrorString(nvmlReturn_t result)
     }
 }
 
-/* --- the system -------------------------------------------------------------------------------------- */
+/* --- the system ------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
@@ -155,7 +155,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int
     return real_name(pid, name, length);
 }
 
-/* --- which device ------------------------------------------------------------------------------------ */
+/* --- which device ----------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 {
@@ -185,8 +185,8 @@ static void format_uuid(int device, bool slice, char *out, size_t size)
     else
         vgsim_uuid(device, u);
     snprintf(out, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             slice ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-             u[14], u[15]);
+             slice ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9],
+             u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
@@ -223,7 +223,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t
     return NVML_ERROR_NOT_FOUND;
 }
 
-/* --- what it is -------------------------------------------------------------------------------------- */
+/* --- what it is ------------------------------------------------------------------------------- */
 
 static nvmlReturn_t check(nvmlDevice_t device, const void *out, int *index_out)
 {
@@ -286,7 +286,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
     return result;
 }
 
-/* --- links, of which there are none -------------------------------------------------------------------- */
+/* --- links, of which there are none ----------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
                                                  nvmlIntNvLinkDeviceType_t *type)

@@ -1,8 +1,8 @@
 /* memory.c -- a device's memory and who uses it, as the simulated NVML shows it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the figures are the driver's own: the libcuda of this process is asked, when there is one; without it
- *             the file of VGSIM_SHARED says what its processes use at this moment.
+ * Holds:      the figures are the driver's own: the libcuda of this process is asked, when there is
+ *             one; without it the file of VGSIM_SHARED says what its processes use at this moment.
  */
 #include "tests/sim/common/shared.h"
 #include "tests/sim/nvml/nvml_sim.h"
@@ -16,8 +16,8 @@
 
 typedef bool books_fn(int device, struct vgsim_device_books *books_out);
 
-/* libcuda may be loaded after us: a miss is asked again. The handle is given back; the program's own keeps
- * the library loaded. */
+/* libcuda may be loaded after us: a miss is asked again. The handle is given back; the program's
+ * own keeps the library loaded. */
 static bool ask_driver(int device, struct vgsim_device_books *books_out)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -94,7 +94,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
     return NVML_SUCCESS;
 }
 
-/* --- processes ---------------------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------------------- */
 
 static unsigned int list_shared(struct vgsim_shared *shared, int device, unsigned int instance,
                                 nvmlProcessInfo_t out[MAX_PROCESSES], unsigned int count)
@@ -105,9 +105,9 @@ static unsigned int list_shared(struct vgsim_shared *shared, int device, unsigne
         const struct vgsim_shared_process *process = &shared->process[i];
         const struct vgsim_shared_use *use = &process->device[device];
         if (process->pid && use->contexts)
-            out[count++] = (nvmlProcessInfo_t){(unsigned int)process->pid,
-                                               use->context_bytes + use->page_bytes, instance,
-                                               instance};
+            out[count++] =
+                (nvmlProcessInfo_t){(unsigned int)process->pid,
+                                    use->context_bytes + use->page_bytes, instance, instance};
     }
     vgsim_shared_unlock(shared);
     return count;
@@ -127,9 +127,8 @@ static unsigned int list(nvmlDevice_t device, const struct vgsim_device_books *b
     if (shared)
         return list_shared(shared, index, instance, out, count);
     if (books->objects[VGSIM_COUNTED_contexts].live)
-        out[count++] =
-            (nvmlProcessInfo_t){(unsigned int)getpid(), books->context_bytes + books->page_bytes,
-                                instance, instance};
+        out[count++] = (nvmlProcessInfo_t){
+            (unsigned int)getpid(), books->context_bytes + books->page_bytes, instance, instance};
     return count;
 }
 

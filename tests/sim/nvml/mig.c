@@ -1,8 +1,11 @@
-/* mig.c -- slices of devices (VGSIM_MIG=1): each device that CUDA sees is the one slice of a bigger one.
+/* mig.c -- slices of devices (VGSIM_MIG=1).
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    NVML API Reference, Multi Instance GPU Management: nvmlDeviceGetHandleByIndex gives the whole device,
- *             a "MIG-" UUID or nvmlDeviceGetMigDeviceHandleByIndex the slice, and the two have different memory.
+ * Each device that CUDA sees is the one slice of a bigger one.
+ *
+ * Follows:    NVML API Reference, Multi Instance GPU Management: nvmlDeviceGetHandleByIndex gives
+ *             the whole device, a "MIG-" UUID or nvmlDeviceGetMigDeviceHandleByIndex the slice, and
+ *             the two have different memory.
  */
 #include "tests/sim/nvml/nvml_sim.h"
 

@@ -1,7 +1,10 @@
-/* array.c -- arrays and mipmaps: formats both ways, creation, and copies that one of them takes part in.
+/* array.c -- arrays and mipmaps.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      widths and positions count elements in the runtime where an array takes part, and bytes in the driver.
+ * Formats both ways, creation, and copies that one of them takes part in.
+ *
+ * Place:      widths and positions count elements in the runtime where an array takes part, and
+ *             bytes in the driver.
  */
 #include "runtime.h"
 

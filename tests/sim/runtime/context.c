@@ -1,9 +1,10 @@
 /* context.c -- which device and context a thread's runtime calls go to.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      a context that the program made current itself wins; otherwise the primary context of the thread's
- *             device, made at the first call that needs one.
- * Holds:      one reference to a device's primary context per cudaDeviceReset() period, however many threads use it.
+ * Place:      a context that the program made current itself wins; otherwise the primary context of
+ *             the thread's device, made at the first call that needs one.
+ * Holds:      one reference to a device's primary context per cudaDeviceReset() period, however
+ *             many threads use it.
  * Threads:    `lock` guards the primary contexts; device and reset count are per thread.
  */
 #include "runtime.h"

@@ -1,8 +1,8 @@
 /* copy.c -- copies, by direction. A pitched copy or fill is its rows, one after the other.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      each function has two exports, for the legacy and for the per-thread default stream; `ps` says which
- *             form of the driver's function is called.
+ * Place:      each function has two exports, for the legacy and for the per-thread default stream;
+ *             `ps` says which form of the driver's function is called.
  */
 #include "runtime.h"
 
@@ -92,7 +92,7 @@ static cudaError_t fill_rows_async(bool ps, void *to, size_t pitch, int value, s
     return error;
 }
 
-/* --- the exports: BOTH(suffix, name, parameters, what to do where `ps` says which form this is) --- */
+/* --- the exports: BOTH(suffix, name, parameters, what to do where `ps` says which form this is) */
 #define ONE(name, is_per_thread, params, action)                                                   \
     RT_EXPORT cudaError_t name params;                                                             \
     cudaError_t name params                                                                        \

@@ -1,7 +1,8 @@
 /* copy_3d.c -- copies that an array takes part in, and copies of boxes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      the runtime counts widths and positions in elements where an array takes part, the driver in bytes.
+ * Place:      the runtime counts widths and positions in elements where an array takes part, the
+ *             driver in bytes.
  */
 #include "runtime.h"
 

@@ -1,9 +1,12 @@
-/* driver.c -- how the runtime reaches the driver: one dlopen, one dlsym, then a table that is kept for ever.
+/* driver.c -- how the runtime reaches the driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      the same sequence as NVIDIA's runtime 13.0, at the first API call and not before: dlopen of
- *             libcuda.so.1, dlsym of cuGetProcAddress_v2 and of nothing else, a look-up of the empty name, then every
- *             row of driver.def with symbolStatus NULL, all of it before cuInit.
+ * One dlopen, one dlsym, then a table that is kept for ever.
+ *
+ * Place:      the same sequence as NVIDIA's runtime 13.0, at the first API call and not before:
+ *             dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2 and of nothing else, a look-up
+ *             of the empty name, then every row of driver.def with symbolStatus NULL, all of it
+ *             before cuInit.
  * Threads:    pthread_once; the table is never written again.
  */
 #include "runtime.h"

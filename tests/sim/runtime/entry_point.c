@@ -1,8 +1,8 @@
 /* entry_point.c -- cudaGetDriverEntryPoint: hands out driver functions by name and version.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      through the cuGetProcAddress that was cached with everything else, never through dlsym: whoever
- *             stands between runtime and driver saw that pointer first.
+ * Place:      through the cuGetProcAddress that was cached with everything else, never through
+ *             dlsym: whoever stands between runtime and driver saw that pointer first.
  */
 #include "runtime.h"
 

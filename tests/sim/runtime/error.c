@@ -1,7 +1,8 @@
 /* error.c -- the last error of a thread, names and texts of errors, and what is not simulated.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      a failure stays in its thread until cudaGetLastError() reads it; a later success does not clear it.
+ * Holds:      a failure stays in its thread until cudaGetLastError() reads it; a later success does
+ *             not clear it.
  */
 #include "runtime.h"
 

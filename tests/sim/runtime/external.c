@@ -1,7 +1,8 @@
 /* external.c -- memory that another interface made: imported, mapped as a buffer.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      the driver's descriptors end in reserved words, the runtime's only since 13: copied field by field.
+ * Place:      the driver's descriptors end in reserved words, the runtime's only since 13: copied
+ *             field by field.
  */
 #include "runtime.h"
 

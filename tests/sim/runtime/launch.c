@@ -1,8 +1,10 @@
-/* launch.c -- what compilers call for device code, and launches: registered, handed to the driver, never run.
+/* launch.c -- what compilers call for device code, and launches.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      a CUDA library registers tens of thousands of kernels while it is loaded: nothing is kept of them, and
- *             nothing here touches the driver before the first launch.
+ * Registered, handed to the driver, never run.
+ *
+ * Place:      a CUDA library registers tens of thousands of kernels while it is loaded: nothing is
+ *             kept of them, and nothing here touches the driver before the first launch.
  */
 #include "runtime.h"
 
@@ -88,7 +90,8 @@ void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar,
 }
 
 /* --- <<<grid, block, shared, stream>>> -------------------------------------------------------- */
-/* Arguments of a launch may launch themselves, hence a stack; deeper nesting than this is refused. */
+/* Arguments of a launch may launch themselves, hence a stack; deeper nesting than this is
+ * refused. */
 static _Thread_local struct {
     unsigned int depth;
     struct launch {
@@ -127,7 +130,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
-/* A kernel's image is loaded when it is first launched, without a context; all kernels here share one. */
+/* A kernel's image is loaded when it is first launched, without a context; all kernels here share
+ * one. */
 static struct {
     pthread_mutex_t lock;
     CUkernel kernel;

@@ -1,8 +1,11 @@
-/* runtime.h -- inside the simulated CUDA runtime: the cached driver table, entering a call and leaving it.
+/* runtime.h -- inside the simulated CUDA runtime.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Every function of the runtime has one shape: enter (driver loaded, where needed a context current), driver calls,
- * rt_done() with the outcome. Results of the driver and of the runtime have the same numbers.
+ * The cached driver table, entering a call and leaving it.
+ *
+ * Every function of the runtime has one shape: enter (driver loaded, where needed a context
+ * current), driver calls, rt_done() with the outcome. Results of the driver and of the runtime have
+ * the same numbers.
  */
 #ifndef VGSIM_RUNTIME_H
 #define VGSIM_RUNTIME_H
@@ -28,7 +31,8 @@ struct rt_driver {
 #undef CALL_AS
 #undef CALL_AS_PS
 
-/* The cached pointers, good for the process's life once rt_enter_driver() succeeded. NULL: the driver lacks it. */
+/* The cached pointers, good for the process's life once rt_enter_driver() succeeded. NULL: the
+ * driver lacks it. */
 extern struct rt_driver rt_driver;
 
 /* Calls a driver function; cudaErrorNotSupported where the driver has none. */
@@ -38,16 +42,19 @@ extern struct rt_driver rt_driver;
 #define RT_CALL_PS(per_thread, fn, args)                                                           \
     ((per_thread) ? RT_CALL(fn##_ptsz, args) : RT_CALL(fn, args))
 
-/* For a function that the header does not declare: the second forms, and what the compiler calls. */
+/* For a function that the header does not declare: the second forms, and what the compiler
+ * calls. */
 #ifdef VGSIM_STATIC_RUNTIME
 #define RT_EXPORT __attribute__((visibility("hidden")))
 #else
 #define RT_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Loads the driver at the process's first call and initialises it. Returns the outcome of that one time. */
+/* Loads the driver at the process's first call and initialises it. Returns the outcome of that one
+ * time. */
 cudaError_t rt_enter_driver(void);
-/* The same, and makes the calling thread's context current: its own, else the primary one of its device. */
+/* The same, and makes the calling thread's context current: its own, else the primary one of its
+ * device. */
 cudaError_t rt_enter(void);
 /* Refuses a device number that is none. */
 cudaError_t rt_check_device(int device);

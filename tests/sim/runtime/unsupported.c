@@ -1,8 +1,10 @@
-/* unsupported.c -- the runtime functions that exist here only so that programs link: each one says so.
+/* unsupported.c -- the runtime functions that exist here only so that programs link.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Not here:   their prototypes. The callers' arguments are ignored, which the calling conventions of x86-64 and
- *             aarch64 allow; including the toolkit's header here would clash.
+ * Each one says so.
+ *
+ * Not here:   their prototypes. The callers' arguments are ignored, which the calling conventions
+ *             of x86-64 and aarch64 allow; including the toolkit's header here would clash.
  */
 #ifdef VGSIM_STATIC_RUNTIME
 #define EXPORT __attribute__((visibility("hidden")))
