@@ -55,7 +55,7 @@ bool vgsim_block_covers(uintptr_t address, size_t bytes)
 
 static bool is_counted(const struct vgsim_block *block)
 {
-    return block->kind != VGSIM_KIND_vmm && block->kind != VGSIM_KIND_graph;
+    return block->kind != VGSIM_KIND_vmm && block->kind != VGSIM_KIND_graph && !block->alias;
 }
 
 /* A program may unmap memory that it had registered, and the host then gives that range to us: the

@@ -37,7 +37,13 @@ struct CUctx_st *vgsim_current(void)
     if (!current || !current->context || !current->context->live ||
         current->context->id != current->id)
         return NULL;
-    return current->context;
+    struct CUctx_st *primary = current->context->primary;
+    return !primary ? current->context : primary->live ? primary : NULL;
+}
+
+struct CUctx_st *vgsim_current_itself(void)
+{
+    return vgsim_current() ? top()->context : NULL;
 }
 
 CUresult vgsim_current_state(void)
@@ -58,10 +64,9 @@ bool vgsim_is_context(const struct CUctx_st *context)
 
 /* --- life ----------------------------------------------------------------------------------------- */
 
-static CUresult pay(CUdevice device)
+static CUresult pay(CUdevice device, uint64_t cost)
 {
     struct vgsim_device_books *books = &vgsim_device_changed(device)->books;
-    uint64_t cost = vgsim_knobs()->context;
     if (!vgsim_has_room(device, cost))
         return vgsim_refused(device);
     vgsim_books_object(device, VGSIM_COUNTED_contexts, 1);
@@ -79,6 +84,8 @@ static void set_up(struct CUctx_st *context, CUdevice device, unsigned int flags
     context->live = true;
     context->id = ++state.last_id;
     context->device = device;
+    context->cost = vgsim_knobs()->context;
+    context->usage = 1;
     context->flags = flags;
     vgsim_line_open(&context->line, context, true, false);
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
@@ -113,6 +120,8 @@ static void tear_down(struct CUctx_st *context)
             vgsim_stream_forget((struct CUstream_st *)object);
         if (object->type == EVENT)
             vgsim_event_forget((CUevent)object);
+        if (object->type == EXTERNAL)
+            vgsim_external_forget((CUexternalMemory)object);
         if (object->type == MODULE)
             vgsim_module_forget((struct CUmod_st *)object);
         vgsim_object_remove(object);
@@ -120,7 +129,7 @@ static void tear_down(struct CUctx_st *context)
     while (context->blocks)
         vgsim_memory_release(context->blocks);
     vgsim_books_object(context->device, VGSIM_COUNTED_contexts, -1);
-    vgsim_device_changed(context->device)->books.context_bytes -= vgsim_knobs()->context;
+    vgsim_device_changed(context->device)->books.context_bytes -= context->cost;
     context->live = false;
 }
 
@@ -137,7 +146,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device, unsi
         return CUDA_ERROR_INVALID_DEVICE;
     if (thread.depth == MAX_DEPTH)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult paid = pay(device);
+    CUresult paid = pay(device, vgsim_knobs()->context);
     if (paid != CUDA_SUCCESS)
         return paid;
     struct CUctx_st *context = find_dead();
@@ -190,7 +199,7 @@ static CUresult destroy(struct CUctx_st *context)
 {
     if (!context)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!vgsim_is_context(context) || context->is_primary)
+    if (!vgsim_is_context(context) || context->is_primary || context->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (top() && top()->context == context)
         thread.depth--;
@@ -201,6 +210,44 @@ static CUresult destroy(struct CUctx_st *context)
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
     CALL(INIT, destroy(ctx));
+}
+
+CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+    CALL(INIT, create(pctx, flags, dev, 2000));
+}
+
+CUresult cuCtxDestroy(CUcontext ctx)
+{
+    CALL(INIT, destroy(ctx));
+}
+
+/* Driver API, Context Management [DEPRECATED]: one more user of the current context, and one less; the last one that
+ * detaches ends it. */
+static CUresult attach(CUcontext *out, unsigned int flags)
+{
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    vgsim_current()->usage++;
+    *out = vgsim_current();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+    CALL(CONTEXT, attach(pctx, flags));
+}
+
+static CUresult detach(CUcontext context)
+{
+    if (!context || context != vgsim_current() || context->is_primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return --context->usage ? CUDA_SUCCESS : destroy(context);
+}
+
+CUresult cuCtxDetach(CUcontext ctx)
+{
+    CALL(CONTEXT, detach(ctx));
 }
 
 /* --- the primary context --------------------------------------------------------------------------- */
@@ -221,7 +268,7 @@ static CUresult retain_primary(CUcontext *out, CUdevice number)
         device->primary->is_primary = true;
     }
     if (!device->primary->live) {
-        CUresult paid = pay(number);
+        CUresult paid = pay(number, vgsim_knobs()->context);
         if (paid != CUDA_SUCCESS)
             return paid;
         set_up(device->primary, number, device->primary_flags);
@@ -254,6 +301,35 @@ static CUresult release_primary(CUdevice number)
     if (--device->primary_references == 0)
         end_primary(number);
     return CUDA_SUCCESS;
+}
+
+/* The green context's own part; memory and objects are the primary context's. */
+CUresult vgsim_green_open(struct CUgreenCtx_st *green, CUdevice device, CUcontext *out)
+{
+    CUcontext primary;
+    CUresult result = retain_primary(&primary, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    uint64_t cost = vgsim_knobs()->context / 10;
+    struct CUctx_st *context = find_dead();
+    result = context ? pay(device, cost) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result != CUDA_SUCCESS) {
+        release_primary(device);
+        return result;
+    }
+    set_up(context, device, primary->flags);
+    context->api_version = primary->api_version;
+    context->cost = cost;
+    context->green = green;
+    context->primary = primary;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+void vgsim_green_close(struct CUctx_st *context)
+{
+    tear_down(context);
+    release_primary(context->device);
 }
 
 static CUresult reset_primary(CUdevice number)
@@ -397,6 +473,16 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+    CALL(INIT, pop_current(pctx));
+}
+
+CUresult cuCtxPushCurrent(CUcontext ctx)
+{
+    CALL(INIT, push_current(ctx));
+}
+
+CUresult cuCtxPopCurrent(CUcontext *pctx)
 {
     CALL(INIT, pop_current(pctx));
 }

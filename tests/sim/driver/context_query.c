@@ -41,6 +41,8 @@ static CUresult get_id(CUcontext which, unsigned long long *out)
     struct CUctx_st *context = pick(which, &result);
     if (context && !out)
         return CUDA_ERROR_INVALID_VALUE;
+    if (context && !which)
+        context = vgsim_current_itself(); /* a green one has an id of its own */
     if (context)
         *out = context->id;
     return result;
@@ -180,27 +182,4 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 CUresult cuCtxResetPersistingL2Cache(void)
 {
     CALL(CONTEXT, CUDA_SUCCESS);
-}
-
-static CUresult peer(CUcontext context)
-{
-    return vgsim_is_context(context) ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
-                                     : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
-{
-    (void)Flags;
-    CALL(CONTEXT, peer(peerContext));
-}
-
-static CUresult no_peer(CUcontext context)
-{
-    return vgsim_is_context(context) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
-                                     : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
-{
-    CALL(CONTEXT, no_peer(peerContext));
 }

@@ -222,25 +222,3 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
     CALL(INIT, attribute(pi, attrib, dev));
 }
-
-static CUresult can_access(int *out, CUdevice device, CUdevice peer)
-{
-    CUresult result = check(out, device);
-    if (result == CUDA_SUCCESS && !vgsim_is_device(peer))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (result == CUDA_SUCCESS)
-        *out = 0;
-    return result;
-}
-
-CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
-{
-    CALL(INIT, can_access(canAccessPeer, dev, peerDev));
-}
-
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice src,
-                                 CUdevice dst)
-{
-    (void)attrib;
-    CALL(INIT, can_access(value, src, dst));
-}

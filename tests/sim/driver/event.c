@@ -15,7 +15,12 @@ struct CUevent_st {
     struct vgsim_nodes nodes;
 };
 
-static CUresult create(CUevent *out, unsigned int flags)
+unsigned int vgsim_event_flags(CUevent event)
+{
+    return event->flags;
+}
+
+CUresult vgsim_event_new(CUevent *out, unsigned int flags)
 {
     if (!out || flags > 7 || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -29,7 +34,7 @@ static CUresult create(CUevent *out, unsigned int flags)
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
-    CALL(CONTEXT, create(phEvent, Flags));
+    CALL(CONTEXT, vgsim_event_new(phEvent, Flags));
 }
 
 void vgsim_event_forget(CUevent event)

@@ -37,6 +37,7 @@ static void close_shared_page(struct CUctx_st *context, struct vgsim_slab *slab)
         context->slabs = slab->next;
     if (slab->next)
         slab->next->previous = slab->previous;
+    vgsim_ipc_forget(slab->file, context->device, slab->size);
     vgsim_slab_close(slab);
     vgsim_pages_give(context->device, 1);
 }
@@ -73,7 +74,10 @@ static void give_back(struct vgsim_block *block)
         vgsim_slab_give(block->slab, block->address, block->span);
         if (block->slab->used == 0)
             close_shared_page(block->context, block->slab);
+    } else if (block->kind == VGSIM_KIND_ipc) {
+        vgsim_ipc_unmap(block);
     } else if (block->kind != VGSIM_KIND_registered) {
+        vgsim_ipc_forget(block->file, block->device, block->span);
         vgsim_space_unmap((void *)block->address, block->span);
         vgsim_pages_give(block->device, block->pages);
     }
@@ -227,6 +231,7 @@ static CUresult free_device(CUdeviceptr pointer)
     switch (block->kind) {
     case VGSIM_KIND_device:
     case VGSIM_KIND_managed:
+    case VGSIM_KIND_external: /* cuExternalMemoryGetMappedBuffer: "must be freed using cuMemFree" */
         vgsim_memory_release(block);
         return CUDA_SUCCESS;
     case VGSIM_KIND_pool:

@@ -1,6 +1,7 @@
-/* per_thread.c -- the second forms of streams.def. They do what the plain ones do: this device has no
- * difference between the legacy and the per-thread default stream.
+/* per_thread.c -- the second forms of streams.def: for the per-thread default stream.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * They do what the plain ones do: this device has no difference between the two default streams.
  */
 #include "tests/sim/driver/sim.h"
 

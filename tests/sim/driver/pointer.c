@@ -26,7 +26,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 
 static bool is_host(const struct vgsim_block *block)
 {
-    return block->kind == VGSIM_KIND_pinned || block->kind == VGSIM_KIND_registered;
+    return block->kind == VGSIM_KIND_pinned || block->kind == VGSIM_KIND_registered ||
+           (block->handle && block->handle->host);
 }
 
 static CUresult attribute(void *out, CUpointer_attribute which, const struct vgsim_block *block,

@@ -86,6 +86,7 @@ struct vgsim_slab {
     struct vgsim_range *ranges;
     size_t range_count, range_room;
     struct vgsim_pending *pending; /* frees that their streams have not reached: pool.c */
+    struct vgsim_ipc_file *file; /* when a part of it was exported */
     struct vgsim_slab *previous, *next;
 };
 void *vgsim_space_map(size_t bytes,
@@ -110,6 +111,9 @@ struct vgsim_block {
     struct CUctx_st *context;
     struct CUmemPoolHandle_st *pool;
     struct vgsim_vmm_handle *handle;
+    uint32_t readers, writers; /* of a mapping: a bit for each device that has access */
+    struct vgsim_ipc_file *file; /* of an exported one: the file that its memory has become */
+    bool alias;                  /* the bytes are counted elsewhere, or not at all */
     struct vgsim_block *previous, *next; /* in its context or pool */
 };
 struct vgsim_block *vgsim_block_add(const struct vgsim_block *values, struct vgsim_block **list);
@@ -170,19 +174,32 @@ void vgsim_work_done(uint64_t line, uint64_t until);
 void vgsim_work_done_context(struct CUctx_st *context);
 
 /* --- context.c ------------------------------------------------------------------------------------- */
+#define VGSIM_MAX_PEERS 32
 struct CUctx_st {
     bool live, is_primary;
     uint64_t id;
     CUdevice device;
     unsigned int flags, api_version;
+    uint64_t cost;      /* of the device's memory */
+    unsigned int usage; /* cuCtxAttach and cuCtxDetach */
     size_t limits[CU_LIMIT_MAX];
+    struct vgsim_peer {
+        struct CUctx_st *context;
+        uint64_t id;
+    } peers[VGSIM_MAX_PEERS]; /* whose memory it may use */
+    struct CUgreenCtx_st *green;
+    struct CUctx_st *primary; /* of a green one: who has its memory and its objects */
     struct vgsim_block *blocks;
     struct vgsim_object *objects;
     struct vgsim_line line;   /* its legacy stream */
     struct vgsim_slab *slabs; /* pages that small allocations share; the last one opened first */
     struct CUctx_st *next;
 };
-struct CUctx_st *vgsim_current(void); /* NULL: none, or it does not live any more */
+/* NULL: none, or it does not live any more. While a green context is current: the primary one. */
+struct CUctx_st *vgsim_current(void);
+struct CUctx_st *vgsim_current_itself(void); /* the green one then */
+CUresult vgsim_green_open(struct CUgreenCtx_st *green, CUdevice device, CUcontext *out);
+void vgsim_green_close(struct CUctx_st *context);
 CUresult vgsim_current_state(void);
 bool vgsim_is_context(const struct CUctx_st *context);
 
@@ -217,6 +234,8 @@ struct CUstream_st {
     struct CUstream_st *next;      /* in its capture */
 };
 CUresult vgsim_stream_known(CUstream stream); /* a stream, or one of the three numbers */
+CUresult vgsim_stream_new(CUstream *out, unsigned int flags, int priority,
+                          struct CUctx_st *context);
 CUresult vgsim_stream_check(CUstream stream); /* ... that takes work now */
 /* Work was given to the stream: true when it captures, so that the work is a node now, and not to be done. */
 bool vgsim_stream_takes(CUstream stream, CUgraphNodeType type);
@@ -322,12 +341,39 @@ struct vgsim_vmm_handle {
     int fd;
     bool own_file;
     off_t offset;
-    bool imported; /* the bytes are another handle's */
+    uint64_t inode;  /* of a file of its own */
+    CUdevice device; /* where its pages are, or it is counted */
+    bool host;       /* memory of the host */
+    bool imported;   /* the bytes are another handle's */
+    bool multicast;
+    unsigned int devices_wanted; /* of a multicast object */
+    uint32_t devices;            /* that have joined it */
     struct vgsim_vmm_handle
         *origin; /* that one, when it is this process's; counts us as a mapping */
     unsigned int references, mappings;
     struct vgsim_vmm_handle *previous, *next;
 };
+struct vgsim_vmm_handle *vgsim_vmm_find(CUmemGenericAllocationHandle number);
+struct vgsim_vmm_handle *vgsim_vmm_new(const struct vgsim_vmm_handle *values); /* and its file */
+void vgsim_vmm_unmapped(struct vgsim_vmm_handle *handle); /* a mapping, or a multicast's hold, less */
+
+/* --- multicast.c ------------------------------------------------------------------------------------- */
+bool vgsim_multicast_is_complete(const struct vgsim_vmm_handle *multicast);
+void vgsim_multicast_forget(struct vgsim_vmm_handle *multicast); /* and what it binds */
+
+/* --- peer.c ------------------------------------------------------------------------------------------ */
+bool vgsim_is_peer(CUdevice device, CUdevice other); /* each can use the other's memory */
+
+/* --- event.c ----------------------------------------------------------------------------------------- */
+unsigned int vgsim_event_flags(CUevent event);
+CUresult vgsim_event_new(CUevent *out, unsigned int flags);
+
+/* --- ipc.c ------------------------------------------------------------------------------------------- */
+void vgsim_ipc_forget(struct vgsim_ipc_file *file, CUdevice device, size_t bytes); /* it is freed */
+void vgsim_ipc_unmap(struct vgsim_block *block); /* an opened one, whatever its count */
+
+/* --- external.c -------------------------------------------------------------------------------------- */
+void vgsim_external_forget(struct CUextMemory_st *memory);
 
 /* --- streams.def: exports with a second form for the per-thread default stream ---------------------- */
 #define PER_THREAD(symbol, suffix, parameters, arguments)                                          \

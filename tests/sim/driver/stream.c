@@ -54,11 +54,12 @@ void vgsim_stream_forget(struct CUstream_st *stream)
     vgsim_line_close(&stream->line);
 }
 
-static CUresult create(CUstream *out, unsigned int flags, int priority)
+CUresult vgsim_stream_new(CUstream *out, unsigned int flags, int priority,
+                          struct CUctx_st *context)
 {
     if (!out || flags & ~(unsigned int)CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
-    struct CUstream_st *stream = vgsim_object_add(STREAM, sizeof *stream, vgsim_current());
+    struct CUstream_st *stream = vgsim_object_add(STREAM, sizeof *stream, context);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     stream->flags = flags;
@@ -72,12 +73,12 @@ static CUresult create(CUstream *out, unsigned int flags, int priority)
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 {
-    CALL(CONTEXT, create(phStream, Flags, 0));
+    CALL(CONTEXT, vgsim_stream_new(phStream, Flags, 0, vgsim_current()));
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
-    CALL(CONTEXT, create(phStream, flags, priority));
+    CALL(CONTEXT, vgsim_stream_new(phStream, flags, priority, vgsim_current()));
 }
 
 static CUresult destroy(CUstream stream)

@@ -1,31 +1,27 @@
-/* vmm.c -- virtual memory: reservations, handles, mappings.
+/* vmm.c -- virtual memory: handles, their references, and handing them to other processes.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * Follows:    Driver API, Virtual Memory Management: cuMemCreate (whole granules; memory of the host by type HOST or
+ *             HOST_NUMA, which takes nothing of a device), cuMemRelease (memory goes with the last reference and the
+ *             last mapping), cuMemRetainAllocationHandle, cuMemExportToShareableHandle.
  * Holds:      a handle's pages are taken when it is created and given back when its last reference and its
- *             last mapping are gone. A mapping lies in one reservation; it can be used when it has access.
- *             Its memory is a part of one sparse file, so that two mappings of a handle are the same bytes;
- *             a handle that may be exported has a file of its own.
- * Not here:   other devices, memory of the host, multicast (refused).
+ *             last mapping are gone. Its memory is a part of one sparse file, so that two mappings of a handle are the
+ *             same bytes; a handle that may be exported has a file of its own, whose name tells the device.
+ *             What is imported, and a multicast object, has no pages: it is listed as imported.
+ * Not here:   mappings (vmm_map.c), what multicast objects bind (multicast.c).
  */
 #include "tests/sim/driver/sim.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct reservation {
-    uintptr_t address;
-    size_t size;
-    struct reservation *next;
-};
-
 static struct {
-    struct reservation *reservations;
-    struct vgsim_block *mappings;
     struct vgsim_vmm_handle *handles;
     int file; /* of all handles that are not exported; +1, so that 0 is none */
     off_t file_end;
@@ -38,32 +34,91 @@ static bool is_whole(size_t value)
     return value && value % VGSIM_PAGE == 0;
 }
 
+static bool is_host(const CUmemAllocationProp *prop)
+{
+    return prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+           prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+static CUresult check_host(const CUmemAllocationProp *prop)
+{
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST && prop->requestedHandleTypes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && prop->location.id != 0)
+        return CUDA_ERROR_INVALID_VALUE; /* this machine has one node */
+    return CUDA_SUCCESS;
+}
+
 static CUresult check_prop(const CUmemAllocationProp *prop)
 {
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (is_host(prop))
+        return check_host(prop);
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
     return vgsim_is_device(prop->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Where it is counted that belongs to no device: on the current one. */
+static CUdevice some_device(void)
+{
+    return vgsim_current() ? vgsim_current()->device : 0;
+}
+
+static enum vgsim_kind kind_of(const struct vgsim_vmm_handle *handle)
+{
+    if (handle->imported || handle->multicast)
+        return VGSIM_KIND_imported;
+    return handle->host ? VGSIM_KIND_vmm_host : VGSIM_KIND_vmm;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------- */
+
+static void name_file(const struct vgsim_vmm_handle *handle, char *out, size_t size)
+{
+    if (handle->multicast)
+        snprintf(out, size, "vgsim-multicast:%u", handle->devices_wanted);
+    else
+        snprintf(out, size, "vgsim-memory:%d", (int)handle->device);
+}
+
+/* What an exported file's name says: memory of which device, or a multicast object of how many. */
+static bool read_name(int fd, const char *prefix, int *number_out)
+{
+    char path[32], text[128];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    const char *found = strstr(text, prefix);
+    if (!found)
+        return false;
+    *number_out = atoi(found + strlen(prefix));
+    return true;
 }
 
 static bool open_memory(struct vgsim_vmm_handle *handle)
 {
     bool own = handle->prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
     if (own || !state.file) {
-        int fd = memfd_create("vgsim", MFD_CLOEXEC);
+        char name[64];
+        name_file(handle, name, sizeof name);
+        int fd = memfd_create(name, MFD_CLOEXEC);
         if (fd < 0)
             return false;
         handle->fd = fd;
         if (!own)
             state.file = fd + 1;
     }
+    struct stat info;
     handle->own_file = own;
     handle->fd = own ? handle->fd : state.file - 1;
     handle->offset = own ? 0 : state.file_end;
     if (!ftruncate(handle->fd, handle->offset + (off_t)handle->size)) {
         state.file_end += own ? 0 : (off_t)handle->size;
+        handle->inode = own && !fstat(handle->fd, &info) ? (uint64_t)info.st_ino : 0;
         return true;
     }
     if (own)
@@ -108,17 +163,42 @@ static void drop_if_unused(struct vgsim_vmm_handle *handle)
 {
     if (handle->references || handle->mappings)
         return;
-    close_memory(handle);
-    if (!handle->imported) {
-        vgsim_pages_give(handle->prop.location.id, handle->size / VGSIM_PAGE);
-        vgsim_books_count(handle->prop.location.id, VGSIM_KIND_vmm, -(int64_t)handle->size, -1);
+    enum vgsim_kind kind = kind_of(handle);
+    if (handle->multicast)
+        vgsim_multicast_forget(handle);
+    if (handle->imported && !handle->origin)
+        vgsim_sharing_closed(handle->inode);
+    if (kind == VGSIM_KIND_vmm) {
+        vgsim_sharing_freed(handle->inode, handle->device, handle->size);
+        vgsim_pages_give(handle->device, handle->size / VGSIM_PAGE);
     }
+    vgsim_books_count(handle->device, kind, -(int64_t)handle->size, -1);
+    close_memory(handle);
     struct vgsim_vmm_handle *origin = handle->origin;
     drop_handle(handle);
     if (origin) {
         origin->mappings--;
         drop_if_unused(origin);
     }
+}
+
+struct vgsim_vmm_handle *vgsim_vmm_new(const struct vgsim_vmm_handle *values)
+{
+    struct vgsim_vmm_handle *handle = new_handle();
+    if (!handle)
+        return NULL;
+    handle->prop = values->prop;
+    handle->size = values->size;
+    handle->device = values->device;
+    handle->host = values->host;
+    handle->multicast = values->multicast;
+    handle->devices_wanted = values->devices_wanted;
+    if (!open_memory(handle)) {
+        drop_handle(handle);
+        return NULL;
+    }
+    vgsim_books_count(handle->device, kind_of(handle), (int64_t)handle->size, 1);
+    return handle;
 }
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
@@ -129,20 +209,16 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
         return result;
     if (!out || flags || !is_whole(size))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!vgsim_pages_take(prop->location.id, size / VGSIM_PAGE))
-        return vgsim_refused(prop->location.id);
-    struct vgsim_vmm_handle *handle = new_handle();
-    if (handle) {
-        handle->prop = *prop;
-        handle->size = size;
-    }
-    if (!handle || !open_memory(handle)) {
-        if (handle)
-            drop_handle(handle);
-        vgsim_pages_give(prop->location.id, size / VGSIM_PAGE);
+    struct vgsim_vmm_handle values = {.prop = *prop, .size = size, .host = is_host(prop)};
+    values.device = values.host ? some_device() : prop->location.id;
+    size_t pages = values.host ? 0 : size / VGSIM_PAGE;
+    if (!vgsim_pages_take(values.device, pages))
+        return vgsim_refused(values.device);
+    struct vgsim_vmm_handle *handle = vgsim_vmm_new(&values);
+    if (!handle) {
+        vgsim_pages_give(values.device, pages);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    vgsim_books_count(prop->location.id, VGSIM_KIND_vmm, (int64_t)size, 1);
     *out = (uintptr_t)handle;
     return CUDA_SUCCESS;
 }
@@ -153,15 +229,21 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     CALL(INIT | UNSAFE, create(handle, size, prop, flags));
 }
 
-static struct vgsim_vmm_handle *find(CUmemGenericAllocationHandle number)
+struct vgsim_vmm_handle *vgsim_vmm_find(CUmemGenericAllocationHandle number)
 {
     struct vgsim_vmm_handle *handle = (struct vgsim_vmm_handle *)(uintptr_t)number;
     return vgsim_object_is(handle, VMM_HANDLE) && handle->references ? handle : NULL;
 }
 
+void vgsim_vmm_unmapped(struct vgsim_vmm_handle *handle)
+{
+    handle->mappings--;
+    drop_if_unused(handle);
+}
+
 static CUresult release(CUmemGenericAllocationHandle number)
 {
-    struct vgsim_vmm_handle *handle = find(number);
+    struct vgsim_vmm_handle *handle = vgsim_vmm_find(number);
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
     handle->references--;
@@ -191,7 +273,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 
 static CUresult properties(CUmemAllocationProp *out, CUmemGenericAllocationHandle number)
 {
-    struct vgsim_vmm_handle *handle = find(number);
+    struct vgsim_vmm_handle *handle = vgsim_vmm_find(number);
     if (!out || !handle)
         return CUDA_ERROR_INVALID_VALUE;
     *out = handle->prop;
@@ -225,7 +307,7 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
 static CUresult export_handle(void *out, CUmemGenericAllocationHandle number,
                               CUmemAllocationHandleType type, unsigned long long flags)
 {
-    struct vgsim_vmm_handle *handle = find(number);
+    struct vgsim_vmm_handle *handle = vgsim_vmm_find(number);
     if (!out || !handle || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
         !handle->own_file)
         return CUDA_ERROR_INVALID_VALUE;
@@ -258,9 +340,10 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os_handle
                               CUmemAllocationHandleType type)
 {
     struct stat info;
-    int fd = (int)(intptr_t)os_handle;
+    int fd = (int)(intptr_t)os_handle, number;
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat(fd, &info) ||
-        !S_ISREG(info.st_mode) || !is_whole((size_t)info.st_size))
+        !S_ISREG(info.st_mode) || !is_whole((size_t)info.st_size) ||
+        !read_name(fd, "vgsim-memory:", &number) || !vgsim_is_device(number))
         return CUDA_ERROR_INVALID_VALUE;
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     struct vgsim_vmm_handle *handle = own < 0 ? NULL : new_handle();
@@ -271,17 +354,22 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os_handle
     }
     handle->imported = handle->own_file = true;
     handle->fd = own;
+    handle->inode = (uint64_t)info.st_ino;
     handle->size = (size_t)info.st_size;
+    handle->device = number;
     handle->prop = (CUmemAllocationProp){
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, number},
     };
     handle->origin = handle_of_file(&info);
     if (handle->origin) {
         handle->origin->mappings++;
         handle->prop = handle->origin->prop;
+    } else {
+        vgsim_sharing_opened(handle->inode);
     }
+    vgsim_books_count(handle->device, VGSIM_KIND_imported, (int64_t)handle->size, 1);
     *out = (uintptr_t)handle;
     return CUDA_SUCCESS;
 }
@@ -290,175 +378,4 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
                                         CUmemAllocationHandleType shHandleType)
 {
     CALL(INIT, import_handle(handle, osHandle, shHandleType));
-}
-
-/* --- reservations ------------------------------------------------------------------------------------------------ */
-
-static CUresult reserve(CUdeviceptr *out, size_t size, size_t alignment, unsigned long long flags)
-{
-    if (!out || flags || !is_whole(size) || alignment & (alignment - 1))
-        return CUDA_ERROR_INVALID_VALUE;
-    struct reservation *reservation = malloc(sizeof *reservation);
-    void *address =
-        reservation ? vgsim_space_map(size, alignment > VGSIM_PAGE ? alignment : VGSIM_PAGE) : NULL;
-    if (!address || mprotect(address, size, PROT_NONE)) {
-        free(reservation);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *reservation = (struct reservation){(uintptr_t)address, size, state.reservations};
-    state.reservations = reservation;
-    *out = (uintptr_t)address;
-    return CUDA_SUCCESS;
-}
-
-/* The wanted address is a hint, and not followed. */
-CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                             unsigned long long flags)
-{
-    (void)addr;
-    CALL(INIT, reserve(ptr, size, alignment, flags));
-}
-
-static CUresult free_reservation(CUdeviceptr address, size_t size)
-{
-    for (struct reservation **at = &state.reservations; *at; at = &(*at)->next) {
-        struct reservation *reservation = *at;
-        if (reservation->address != (uintptr_t)address || reservation->size != size)
-            continue;
-        if (vgsim_block_over(reservation->address, size))
-            return CUDA_ERROR_INVALID_VALUE;
-        vgsim_space_unmap((void *)reservation->address, size);
-        *at = reservation->next;
-        free(reservation);
-        return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
-{
-    CALL(INIT, free_reservation(ptr, size));
-}
-
-static bool is_reserved(uintptr_t address, size_t size)
-{
-    for (const struct reservation *at = state.reservations; at; at = at->next)
-        if (address >= at->address && address - at->address <= at->size &&
-            size <= at->size - (address - at->address))
-            return true;
-    return false;
-}
-
-/* --- mappings ------------------------------------------------------------------------------------------------------ */
-
-static CUresult map(CUdeviceptr pointer, size_t size, size_t offset,
-                    CUmemGenericAllocationHandle number, unsigned long long flags)
-{
-    struct vgsim_vmm_handle *handle = find(number);
-    uintptr_t address = (uintptr_t)pointer;
-    if (!handle || flags || offset || !is_whole(size) || size > handle->size ||
-        address % VGSIM_PAGE || !is_reserved(address, size) || vgsim_block_over(address, size))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (mmap((void *)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd,
-             handle->offset) == MAP_FAILED)
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    struct vgsim_block block = {.address = address,
-                                .bytes = size,
-                                .span = size,
-                                .kind = VGSIM_KIND_vmm,
-                                .device = handle->prop.location.id,
-                                .handle = handle};
-    if (!vgsim_block_add(&block, &state.mappings))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    handle->mappings++;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags)
-{
-    CALL(INIT, map(ptr, size, offset, handle, flags));
-}
-
-/* The range is whole mappings, side by side. */
-static bool is_mapped(uintptr_t address, size_t size)
-{
-    uintptr_t end = address + size;
-    while (address < end) {
-        const struct vgsim_block *block = vgsim_block_at(address);
-        if (!block || block->kind != VGSIM_KIND_vmm || block->address != address ||
-            block->span > end - address)
-            return false;
-        address += block->span;
-    }
-    return size != 0;
-}
-
-static CUresult unmap(CUdeviceptr pointer, size_t size)
-{
-    uintptr_t address = (uintptr_t)pointer, end = address + size;
-    if (end < address || !is_mapped(address, size))
-        return CUDA_ERROR_INVALID_VALUE;
-    mmap((void *)address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-         -1, 0);
-    while (address < end) {
-        struct vgsim_block *block = vgsim_block_at(address);
-        struct vgsim_vmm_handle *handle = block->handle;
-        address += block->span;
-        vgsim_block_remove(block, &state.mappings);
-        handle->mappings--;
-        drop_if_unused(handle);
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
-{
-    CALL(INIT, unmap(ptr, size));
-}
-
-static CUresult set_access(CUdeviceptr pointer, size_t size, const CUmemAccessDesc *desc,
-                           size_t count)
-{
-    uintptr_t address = (uintptr_t)pointer, end = address + size;
-    if (!desc || count == 0 || end < address || !is_mapped(address, size))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++) {
-        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-            !vgsim_is_device(desc[i].location.id))
-            return CUDA_ERROR_INVALID_DEVICE;
-        for (uintptr_t at = address; at < end;) {
-            struct vgsim_block *block = vgsim_block_at(at);
-            at += block->span;
-            if (block->device != desc[i].location.id)
-                return CUDA_ERROR_NOT_SUPPORTED;
-            block->flags = desc[i].flags;
-        }
-        int protection = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                             ? PROT_READ | PROT_WRITE
-                             : (int)desc[i].flags;
-        if (mprotect((void *)address, size, protection))
-            return CUDA_ERROR_OPERATING_SYSTEM;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
-{
-    CALL(INIT, set_access(ptr, size, desc, count));
-}
-
-static CUresult get_access(unsigned long long *out, const CUmemLocation *where, CUdeviceptr pointer)
-{
-    const struct vgsim_block *block = vgsim_block_at((uintptr_t)pointer);
-    if (!out || !where || !block || block->kind != VGSIM_KIND_vmm)
-        return CUDA_ERROR_INVALID_VALUE;
-    bool own = where->type == CU_MEM_LOCATION_TYPE_DEVICE && where->id == block->device;
-    *out = own ? block->flags : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
-{
-    CALL(INIT, get_access(flags, location, ptr));
 }
