@@ -2,12 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      incident -> keeper -> `vramguard report`. Three tasks: the failing thread (the
- * program), the keeper (a process that shares the program's memory and nothing else, its exit
- * signal is 0), the tool (the keeper's child). Holds:      a slot is given back only after its
- * keeper was reaped, so its stack and its word are never pulled away. No function of libc is
- * called, by the compiler neither: the object file has no undefined symbol (a test looks). Threads:
- * any. A slot belongs to who moved it from FREE or PENDING to BUSY. Not here:   which tool, which
- * arguments, what to say when it fails (incident.c).
+ *             program), the keeper (a process that shares the program's memory and nothing else,
+ *             its exit signal is 0), the tool (the keeper's child).
+ * Holds:      a slot is given back only after its keeper was reaped, so its stack and its word are
+ *             never pulled away. No function of libc is called, by the compiler neither: the object
+ *             file has no undefined symbol (a test looks).
+ * Threads:    any. A slot belongs to who moved it from FREE or PENDING to BUSY.
+ * Not here:   which tool, which arguments, what to say when it fails (incident.c).
  */
 #include "interpose/keeper.h"
 

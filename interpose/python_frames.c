@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:      origin -> python_frames -> the interpreter's memory. Layouts: python_layout.def;
- * texts: python_lines.c; which interpreter it is: python_probe.c. Holds:      nothing is read
- * through a layout before the interpreter's types carry the sizes of its row. Threads:    any. A
- * thread's frame chain changes only by that thread, which is inside our hook, and the frames hold
- *             their code objects, whose strings and tables never change: plain reads are safe.
+ *             texts: python_lines.c; which interpreter it is: python_probe.c.
+ * Holds:      nothing is read through a layout before the interpreter's types carry the sizes of
+ *             its row.
+ * Threads:    any. A thread's frame chain changes only by that thread, which is inside our hook,
+ *             and the frames hold their code objects, whose strings and tables never change: plain
+ *             reads are safe.
  * Not here:   interning of frames and native frames (origin.c).
  */
 #include "interpose/python_frames.h"
@@ -16,8 +18,8 @@
 enum { OWNER_GENERATOR = 1, OWNER_C_STACK = 3 };
 enum { MOST_HIDDEN = 10000 }; /* in one walk: a bound against a chain that never ends */
 
-/* Two words into one: the product of both, folded. Cheaper sums, of turned words or of words times constants, were seen
- * to come out equal for different tables. */
+/* Two words into one: the product of both, folded. Cheaper sums, of turned words or of words times
+ * constants, were seen to come out equal for different tables. */
 static inline uint64_t folded(uint64_t a, uint64_t b)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -59,9 +61,10 @@ static __attribute__((noinline)) uint64_t hash_of_name(const struct vg_python_la
     return ends(vg_python_str(l, name), 0);
 }
 
-/* Tells a code object from the next one at its address, where it has no version number: to 3.11, and where the
- * interpreter ran out of numbers. Contents, not addresses: those of the strings are reused as well. Samples: to
- * read 20 tables of some hundred bytes to the end took longer than all the rest of a walk. */
+/* Tells a code object from the next one at its address, where it has no version number: to 3.11,
+ * and where the interpreter ran out of numbers. Contents, not addresses: those of the strings are
+ * reused as well. Samples: to read 20 tables of some hundred bytes to the end took longer than all
+ * the rest of a walk. */
 static inline uint64_t fingerprint(const struct vg_python_layout *l, const void *code)
 {
     const void *name = vg_python_pointer(code, l->code.name);

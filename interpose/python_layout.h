@@ -1,5 +1,7 @@
-/* python_layout.h -- one CPython version's layout, and how its objects are read (private to
- * python_*.c). SPDX-License-Identifier: Apache-2.0
+/* python_layout.h -- one CPython version's layout, and how its objects are read.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * For python_*.c only.
  */
 #ifndef VG_PYTHON_LAYOUT_H
 #define VG_PYTHON_LAYOUT_H

@@ -3,9 +3,9 @@
  *
  * Place:      origin -> python_probe -> resolve. Sets what python_frames.c reads through.
  * Holds:      ABSENT -> OK or REFUSED, once. A build is accepted only if its version, its release
- * level and the sizes of five of its types are those of one row of python_layout.def. Threads: any;
- * one thread searches, the others meanwhile see ABSENT. Not here:   reading of frames
- * (python_frames.c).
+ *             level and the sizes of five of its types are those of one row of python_layout.def.
+ * Threads:    any; one thread searches, the others meanwhile see ABSENT.
+ * Not here:   reading of frames (python_frames.c).
  */
 #include "interpose/python_frames.h"
 #include "interpose/python_layout.h"
@@ -209,8 +209,8 @@ static enum vg_python_state search(void)
     return VG_PYTHON_OK;
 }
 
-/* In a program without Python every allocation asks. Even whether a module was loaded is 50 ns, so it is looked at once
- * in 64 times. A lost increment does no harm. */
+/* In a program without Python every allocation asks. Even whether a module was loaded is 50 ns, so
+ * it is looked at once in 64 times. A lost increment does no harm. */
 static bool is_worth_a_search(void)
 {
     unsigned asked = atomic_load_explicit(&self.asked, memory_order_relaxed);

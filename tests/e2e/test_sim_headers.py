@@ -1,4 +1,4 @@
-"""The simulation's CUDA headers say the same as NVIDIA's: values, sizes, offsets, prototypes."""
+# test_sim_headers.py -- the simulation's CUDA headers say the same as NVIDIA's: values, sizes, offsets, prototypes.
 # SPDX-License-Identifier: Apache-2.0
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Real PyTorch on the simulated GPU: it imports, trains, and runs out of memory with its own full message."""
+# test_sim_torch.py -- real PyTorch on the simulated GPU: it imports, trains, and runs out of memory with its own full message.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
