@@ -102,6 +102,10 @@ typedef struct CUDA_ARRAY_DESCRIPTOR_st {
     CUarray_format Format;
     unsigned int NumChannels;
 } CUDA_ARRAY_DESCRIPTOR;
+enum {
+    CUDA_ARRAY3D_SPARSE = 0x40,
+    CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80
+}; /* macros in NVIDIA's header */
 typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     size_t Width, Height, Depth;
     CUarray_format Format;

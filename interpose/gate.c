@@ -155,7 +155,8 @@ static void ask_size(struct vg_event *e)
 {
     if (e->kind == VG_KIND_MEMPOOL || e->kind == VG_KIND_POOL || e->kind == VG_KIND_GRAPH)
         vg_sample_pools_in_use();
-    if (vg_captures_any())
+    bool is_later = (e->kind == VG_KIND_ARRAY || e->kind == VG_KIND_MIPMAP) && !e->bytes;
+    if (vg_captures_any() || is_later)
         return;
     uint64_t told = e->kind == VG_KIND_ARRAY    ? vg_driver_array_bytes(e->addr, e->device)
                     : e->kind == VG_KIND_MIPMAP ? vg_driver_mipmap_bytes(e->addr, e->device)

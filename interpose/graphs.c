@@ -16,6 +16,7 @@
 #include "interpose/hooks.h"
 #include "interpose/modules.h"
 #include "interpose/origin.h"
+#include "interpose/sample.h"
 #include "interpose/thread.h"
 
 struct node {
@@ -147,6 +148,7 @@ void vg_graphs_alloc_node(struct vg_guard *guard, const struct vg_note *n)
                                    vg_hooks_name(vg_thread.via ? vg_thread.via : n->hook));
     append(guard, find_or_make(guard, GRAPH, n->graph), &node);
     vg_guard_unlock(guard);
+    vg_sample_pools_in_use();
 }
 
 void vg_graphs_free_node(struct vg_guard *guard, const struct vg_note *n)
@@ -229,6 +231,8 @@ void vg_graphs_launch(struct vg_guard *guard, const struct vg_note *n)
     if (plan)
         launch(guard, plan, n, &context);
     vg_guard_unlock(guard);
+    if (plan)
+        vg_sample_due(guard, true);
 }
 
 void vg_graphs_exec_destroy(struct vg_guard *guard, const struct vg_note *n)

@@ -33,6 +33,9 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
     ((desc) ? vg_bytes_product(vg_bytes_product((desc)->Width, vg_or_1((desc)->Height)),           \
                                vg_bytes_product(vg_or_1(depth), vg_element_bytes(desc)))           \
             : 0)
+/* Sparse arrays and those with deferred mapping take nothing until memory is mapped into them. */
+#define vg_is_mapped_later(desc)                                                                   \
+    (vg_field(desc, Flags) & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 #define vg_element_bytes(desc) ((desc)->NumChannels * vg_format_bytes((desc)->Format))
 
 static inline uint64_t vg_or_1(uint64_t n)
