@@ -96,6 +96,10 @@ typedef struct CUmulticastObjectProp_st {
 typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;
+typedef struct CUipcEventHandle_st {
+    char reserved[64];
+} CUipcEventHandle;
+typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef enum CUarray_format_enum { CU_AD_FORMAT_UNSIGNED_INT8 = 0x01 } CUarray_format;
 typedef struct CUDA_ARRAY_DESCRIPTOR_st {
     size_t Width, Height;
@@ -162,8 +166,10 @@ typedef struct CUgraphNodeParams_st {
     long long reserved2;
 } CUgraphNodeParams;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
-typedef int CUjit_option;
-typedef int CUlibraryOption;
+typedef enum CUjit_option_enum { CU_JIT_MAX_REGISTERS = 0 } CUjit_option;
+typedef enum CUlibraryOption_enum {
+    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0
+} CUlibraryOption;
 typedef enum CUmemPool_attribute_enum {
     CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
     CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7
@@ -190,7 +196,7 @@ typedef CUgraphExec cudaGraphExec_t;
 typedef CUgraphNode cudaGraphNode_t;
 typedef struct cudaArray *cudaArray_t;
 typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
-typedef CUexternalMemory cudaExternalMemory_t;
+typedef struct CUexternalMemory_st *cudaExternalMemory_t;
 struct cudaChannelFormatDesc;
 struct cudaMemPoolProps;
 struct cudaExternalMemoryHandleDesc;

@@ -47,8 +47,9 @@ static void print_text(void)
                vg_hook_does(row, does));
         count[row->role]++;
     }
-    printf("%u counted, %u named, %u look-ups, %u left alone\n", count[VG_HOOK_COUNTED],
-           count[VG_HOOK_NAMED], count[VG_HOOK_LOOKUP], count[VG_HOOK_IGNORED]);
+    printf("%u counted, %u noted, %u named, %u look-ups, %u left alone\n", count[VG_HOOK_COUNTED],
+           count[VG_HOOK_NOTED], count[VG_HOOK_NAMED], count[VG_HOOK_LOOKUP],
+           count[VG_HOOK_IGNORED]);
 }
 
 int vg_cmd_hooks(int argc, char **argv)
@@ -58,9 +59,9 @@ int vg_cmd_hooks(int argc, char **argv)
         options,
         parse,
         NULL,
-        "Prints the table of functions: counted (they change the books), named (the runtime's name "
-        "for a driver "
-        "call), look-up (they hand out function pointers), ignored (left alone, with the reason).",
+        "Prints the table of functions: counted (they change the books), noted (they tell of "
+        "captures and graphs), named (the runtime's name for a driver call), look-up (they hand "
+        "out function pointers), ignored (left alone, with the reason).",
         NULL,
         NULL,
         NULL};

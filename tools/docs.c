@@ -64,9 +64,11 @@ void vg_docs_hooks(void)
 {
     puts("# Hooks\n\n"
          "Generated from `interpose/hooks.def` by `make docs`.\n\n"
-         "`counted` rows change the books; `named` rows of the CUDA runtime say which function the "
-         "program called; `look-up` rows\n"
-         "hand out function pointers. Rows left alone say why.\n\n"
+         "`counted` rows change the books; `noted` rows tell of captures and graphs; `named` rows "
+         "of the CUDA runtime say which\n"
+         "function the program called; `look-up` rows hand out function pointers. Every other "
+         "function of the driver is left alone, and\n"
+         "the second table says why; a name with `*` stands for all that begin so.\n\n"
          "| function | layer | role | does |\n"
          "|---|---|---|---|");
     for (const struct vg_hook_row *row = vg_hook_rows; row->symbol; row++) {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import glob
 import os
-import re
 import shutil
+import sys
 
 import pytest
 
@@ -11,15 +11,12 @@ import compiled
 import guarded
 from guarded import LIBRARY, MIB, SIM, TOP
 
+sys.path.insert(0, os.path.join(TOP, "tools/check"))
+import hooks_table  # noqa: E402
+
 SELF = "libvramguard.so"
 
-
-def hooked():
-    with open(os.path.join(TOP, "interpose/hooks.def"), encoding="utf-8") as file:
-        return set(re.findall(r"^(?:HOOK|RUNTIME|LOOKUP)\((\w+),", file.read(), flags=re.M))
-
-
-HOOKED = hooked()
+HOOKED = hooks_table.exported_symbols()
 
 
 def look_up(directory, *arguments, preload=(), guard=True, **variables):

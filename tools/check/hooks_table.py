@@ -1,14 +1,19 @@
 # hooks_table.py -- the rows of interpose/hooks.def for the gates, and where a toolkit's headers and stubs are.
 # SPDX-License-Identifier: Apache-2.0
+import collections
 import glob
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("BUILD", "build")
-MACROS = ("HOOK", "HOOK_STREAM", "RUNTIME", "LOOKUP", "IGNORE")
+MACROS = ("HOOK", "HOOK_STREAM", "NOTE", "NOTE_STREAM", "RUNTIME", "RUNTIME_STREAM", "LOOKUP", "IGNORE", "IGNORE_STREAM", "IGNORE_FAMILY")
+
+# One function of a row. asked, since, ps: what PFN_<asked>_v<since><ps> is made of, None where there is none such. family: of all names that begin so.
+Symbol = collections.namedtuple("Symbol", "role name asked since ps result parameters reason family")
 
 
 def read(path):
@@ -43,15 +48,30 @@ def rows():
     return found
 
 
+def of_row(macro, column):
+    """The functions of one row: a _STREAM row has two."""
+    role, _, form = macro.partition("_")
+    names = [(column[0], ""), (column[0] + "_ptsz", "_ptsz")] if form == "STREAM" else [(column[0], "")]
+    for name, ps in names:
+        if role in ("HOOK", "NOTE"):
+            asked, since, ps, rest = (column[1], column[2], column[3], column[4:]) if not form else (column[0], column[1], ps, column[2:])
+            yield Symbol(role, name, asked, since, ps, "CUresult", rest[2] if role == "HOOK" else rest[1], None, False)
+        elif role == "RUNTIME":
+            yield Symbol(role, name, None, None, ps, "cudaError_t", column[3], None, False)
+        elif role == "LOOKUP":
+            yield Symbol(role, name, None, None, ps, column[2], column[3], None, False)
+        else:
+            yield Symbol(role, name, None, None, ps, None, None, column[1].strip('"'), form == "FAMILY")
+
+
+def symbols():
+    """Every function of the table."""
+    return [symbol for macro, column in rows() for symbol in of_row(macro, column)]
+
+
 def exported_symbols():
     """Every name that the library has to export because of a row."""
-    names = set()
-    for macro, column in rows():
-        if macro != "IGNORE":
-            names.add(column[0])
-        if macro == "HOOK_STREAM":
-            names.add(column[0] + "_ptsz")
-    return names
+    return {symbol.name for symbol in symbols() if symbol.role != "IGNORE"}
 
 
 def toolkits():
@@ -76,6 +96,12 @@ def stub_library():
             if os.path.exists(os.path.join(place, name)):
                 return os.path.join(place, name)
     return None
+
+
+def exports_of(library):
+    """The driver's functions that a library exports."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return {name for name in (line.split()[-1].split("@")[0] for line in listed.splitlines()) if re.match(r"cu[A-Z]", name)}
 
 
 def skip(reason):

@@ -17,22 +17,13 @@ SAME = "_Static_assert(__builtin_types_compatible_p({0}, {1}), \"{2}\");"
 
 
 def row_checks():
-    for macro, column in hooks_table.rows():
-        name = column[0]
-        if macro in ("HOOK", "HOOK_STREAM"):
-            if macro == "HOOK":
-                symbols = [(name, column[1], column[2], column[3], column[6])]
-            else:
-                symbols = [(name + ps, name, column[1], ps, column[4]) for ps in ("", "_ptsz")]
-            for symbol, asked, since, ps, parameters in symbols:
-                yield f"CUresult CUDAAPI {symbol}{parameters};"
-                yield SAME.format(f"__typeof__(&{symbol})", f"PFN_{asked}_v{since}{ps}", f"{symbol} is not {asked} of {since}{ps}")
-        elif macro == "RUNTIME":
-            yield from redeclared(name, "cudaError_t", column[3])
-        elif macro == "LOOKUP":
-            yield from redeclared(re.sub(r"_ptsz$", "", name), column[2], column[3])
-        elif macro == "IGNORE" and re.match(r"cu[A-Z]", name):
-            yield f"_Static_assert(sizeof(&{name}) == sizeof(void *), \"{name}\");"
+    for row in hooks_table.symbols():
+        if row.role in ("HOOK", "NOTE"):
+            yield f"CUresult CUDAAPI {row.name}{row.parameters};"
+            yield SAME.format(f"__typeof__(&{row.name})", f"PFN_{row.asked}_v{row.since}{row.ps}", f"{row.name} is not {row.asked} of {row.since}{row.ps}")
+        elif row.role in ("RUNTIME", "LOOKUP"):
+            # The headers declare one of both stream variants; it is the other one's type too.
+            yield from redeclared(re.sub(r"_ptsz$", "", row.name), row.result, row.parameters)
 
 
 def redeclared(name, result, parameters):
@@ -41,39 +32,73 @@ def redeclared(name, result, parameters):
     yield f"{result} {name}{parameters};"
 
 
+def split(body):
+    """The declarations of a struct's body; those of a nested struct stay inside theirs."""
+    depth, part = 0, ""
+    for character in body:
+        depth += (character == "{") - (character == "}")
+        if character == ";" and depth == 0:
+            yield part.strip()
+            part = ""
+        else:
+            part += character
+
+
+def fields(body):
+    """Every member, by its path; members of a nested struct without a name are the outer one's."""
+    for declaration in split(body):
+        if nested := re.match(r"(?:struct|union)\s*\{(.*)\}\s*(\w*)$", declaration, flags=re.S):
+            if nested[2]:
+                yield nested[2]
+            yield from ((nested[2] + "." if nested[2] else "") + path for path in fields(nested[1]))
+        else:
+            yield from re.findall(r"(\w+)(?:\[\w+\])?\s*(?:,|$)", declaration)
+
+
+def structs_of(text):
+    """(tag, body) of every struct that is defined at the top."""
+    for match in re.finditer(r"^(?:typedef )?struct (\w+) \{", text, flags=re.M):
+        depth, end = 1, match.end()
+        while depth:
+            depth += (text[end] == "{") - (text[end] == "}")
+            end += 1
+        yield match[1], text[match.end():end - 1]
+
+
 def type_checks():
-    """cuda_abi.h under other names, then one assertion for everything it defines."""
+    """cuda_abi.h under other names, then one assertion for everything it defines. Structs that it only declares are used by pointer alone: for
+    these NVIDIA's tag has to exist with that name, which the typedef's or the rows' assertions say."""
     text = hooks_table.read("interpose/cuda_abi.h")
-    queries = re.findall(r"^typedef \w+ vg_(cu\w+)\(.*\);$", text, flags=re.M)
-    enumerators = re.findall(r"\b(\w+) = -?\d+", text)
-    structs = [(tag, body) for tag, body in re.findall(r"struct (\w+) \{(.*?)\}", text, flags=re.S)]
+    queries = re.findall(r"^typedef \w+ vg_(cu\w+)\(.*?\);$", text, flags=re.M | re.S)
+    enumerators = re.findall(r"\b(\w+) = -?(?:0x)?[0-9a-f]+", text)
+    structs = list(structs_of(text))
     tags = set(re.findall(r"\b(?:struct|enum) (\w+)", text))
-    typedefs = set(re.findall(r"(\w+);", " ".join(re.findall(r"^typedef [^(){}]*;|^\} \w+;", text, flags=re.M))))
-    known = tags | typedefs | set(enumerators)
+    compound = re.findall(r"^(?:\S.*)?\} (\w+);", text, flags=re.M)
+    simple = re.findall(r"^typedef ([^(){};]*?)(\**)(\w+);", text, flags=re.M)
+    known = tags | set(compound) | {name for _, _, name in simple} | set(enumerators)
     yield re.sub(r"\b\w+\b", lambda word: "ours_" + word[0] if word[0] in known else word[0], text)
     for name in enumerators:
         yield f"_Static_assert((int)ours_{name} == (int){name}, \"{name}\");"
     for tag, body in structs:
         spelled = f"struct {tag}"
         yield f"_Static_assert(sizeof(struct ours_{tag}) == sizeof({spelled}), \"size of {spelled}\");"
-        for declaration in body.split(";"):
-            for field in re.findall(r"(\w+)(?:\[\w+\])?\s*(?:,|$)", declaration.strip()):
-                place = f"__builtin_offsetof(struct ours_{tag}, {field}) == __builtin_offsetof({spelled}, {field})"
-                size = f"sizeof(((struct ours_{tag} *)0)->{field}) == sizeof((({spelled} *)0)->{field})"
-                yield f"_Static_assert({place} && {size}, \"{spelled}.{field}\");"
-    for definition in re.findall(r"^typedef ([^(){};]*?)(\**)(\w+);", text, flags=re.M):
-        base, stars, name = definition[0].strip(), definition[1], definition[2]
-        yield SAME.format(name, base + stars, f"typedef {name}")
-    for name in re.findall(r"^\} (\w+);", text, flags=re.M):
+        for field in fields(body):
+            place = f"__builtin_offsetof(struct ours_{tag}, {field}) == __builtin_offsetof({spelled}, {field})"
+            size = f"sizeof(((struct ours_{tag} *)0)->{field}) == sizeof((({spelled} *)0)->{field})"
+            yield f"_Static_assert({place} && {size}, \"{spelled}.{field}\");"
+    for base, stars, name in simple:
+        yield SAME.format(name, base.strip() + stars, f"typedef {name}")
+    for name in compound:
         yield f"_Static_assert(sizeof(ours_{name}) == sizeof({name}), \"size of {name}\");"
-    print_counts["types"] = len(typedefs) + len(structs) + len(enumerators)
+    opaque = {tag for tag in tags if not re.search(rf"\b(struct|enum) {tag} \{{", text)}
+    print_counts.update(types=len(simple) + len(compound) + len(structs) + len(enumerators), opaque=len(opaque))
     queries_seen.extend(queries)
 
 
 def query_checks():
     """The guard's own calls, with the version that the headers give a program by default (no __CUDA_API_VERSION_INTERNAL)."""
     text = hooks_table.read("interpose/cuda_abi.h")
-    for result, name, parameters in re.findall(r"^typedef (\w+) vg_(cu\w+)(\(.*\));$", text, flags=re.M):
+    for result, name, parameters in re.findall(r"^typedef (\w+) vg_(cu\w+)(\(.*?\));$", text, flags=re.M | re.S):
         yield f"typedef {result} vg_{name}{parameters};"
         yield SAME.format(f"vg_{name}", f"__typeof__({name})", f"vg_{name}")
 
@@ -104,6 +129,6 @@ sources = {
 if os.environ.get("SHOW"):
     print("\n/* ---- */\n".join(sources.values()))
 problems, compilers = compile_all(folder, sources)
-print("\n".join(problems) or f"{len(rows)} checks of rows, {print_counts['types']} types and values, {len(queries_seen)} own calls, "
-      f"{' and '.join(compilers)}")
+print("\n".join(problems) or f"{len(rows)} checks of rows, {print_counts['types']} types and values, {print_counts['opaque']} tags that are only pointed to, "
+      f"{len(queries_seen)} own calls, {' and '.join(compilers)}")
 sys.exit(bool(problems))

@@ -15,8 +15,7 @@ FENCES = {}
 stub, headers = hooks_table.stub_library(), hooks_table.header_folder()
 if stub is not None:
     source = stub
-    listed = subprocess.run(["nm", "-D", "--defined-only", stub], capture_output=True, text=True, check=True).stdout
-    driver = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+    driver = hooks_table.exports_of(stub)
 elif headers is not None:
     source = os.path.join(headers, "cuda.h")
     driver = set()
@@ -25,11 +24,10 @@ elif headers is not None:
         driver |= set(re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(", expanded))
 else:
     hooks_table.skip(hooks_table.why_no_headers())
-rows = hooks_table.rows()
-names = [column[0] for macro, column in rows if column[0].startswith("cu") and not column[0].startswith("cuda")]
-names += [column[0] + "_ptsz" for macro, column in rows if macro == "HOOK_STREAM"]
+rows = [row for row in hooks_table.symbols() if not row.name.startswith("cuda")]
+names = [row.name for row in rows if not row.family]
 problems = [f"not in {source}: {name}" for name in names if name not in driver and name not in FENCES]
 problems += [f"two rows: {name}" for name in sorted({name for name in names if names.count(name) > 1})]
-problems += [f"IGNORE without a reason: {column[0]}" for macro, column in rows if macro == "IGNORE" and column[1] == '""']
+problems += [f"IGNORE without a reason: {row.name}" for row in rows if row.role == "IGNORE" and not row.reason]
 print("\n".join(problems) or f"{len(names)} driver symbols of {len(driver)}")
 sys.exit(bool(problems))
