@@ -58,7 +58,7 @@ def probe(tmp_path, header, constants, fields, include):
 
 @pytest.mark.parametrize("header,sources", [
     ("cuda_runtime_api.h", ["vgsim_cudart_enums.h", "vgsim_cudart_types.h"]),
-    ("cuda.h", ["cuda.h", "vgsim_cuda_enums.h"]),
+    ("cuda.h", ["cuda.h", "vgsim_cuda_kinds.h", "vgsim_cuda_enums.h"]),
 ])
 def test_values_sizes_and_offsets_are_nvidias(tmp_path, header, sources):
     theirs = nvidia_headers()
@@ -77,3 +77,11 @@ def test_the_runtime_compiles_against_nvidias_prototypes():
     for source in sorted(glob.glob(os.path.join(ROOT, "tests/sim/runtime/*.c"))):
         subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Werror",
                         "-Wmissing-prototypes", "-isystem", theirs, source], check=True)
+
+
+def test_the_driver_compiles_against_nvidias_prototypes():
+    """A prototype that differs is an error to the compiler."""
+    theirs = nvidia_headers()
+    for source in sorted(glob.glob(os.path.join(ROOT, "tests/sim/driver/*.c"))):
+        subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-w", "-fsyntax-only", "-I", ROOT,
+                        "-isystem", theirs, source], check=True)

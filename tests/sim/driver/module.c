@@ -34,6 +34,7 @@ struct CUlib_st {
     struct vgsim_object object;
     struct CUmod_st *module[VGSIM_MAX_DEVICES];
     struct entry *entries;
+    CUdevice device; /* where it is counted: the one that was current, or the first */
 };
 
 static struct entry *find_or_add(struct entry **list, const char *name, void *owner)
@@ -86,13 +87,17 @@ static CUresult global(struct entry **list, const char *name, void *owner, CUdev
 
 /* --- modules ---------------------------------------------------------------------------------- */
 
-static CUresult load(CUmodule *out, const void *image)
+/* The module of a library is part of it, and not counted again. */
+static CUresult load(CUmodule *out, const void *image, struct CUlib_st *library)
 {
     if (!out || !image)
         return CUDA_ERROR_INVALID_VALUE;
     struct CUmod_st *module = vgsim_object_add(MODULE, sizeof *module, vgsim_current());
     if (!module)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    module->library = library;
+    if (!library)
+        vgsim_books_object(module->object.context->device, VGSIM_COUNTED_modules, 1);
     *out = module;
     return CUDA_SUCCESS;
 }
@@ -101,7 +106,7 @@ static CUresult load_file(CUmodule *out, const char *path)
 {
     if (!out || !path)
         return CUDA_ERROR_INVALID_VALUE;
-    return access(path, R_OK) ? CUDA_ERROR_FILE_NOT_FOUND : load(out, path);
+    return access(path, R_OK) ? CUDA_ERROR_FILE_NOT_FOUND : load(out, path, NULL);
 }
 
 CUresult cuModuleLoad(CUmodule *module, const char *fname)
@@ -111,7 +116,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname)
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-    CALL(CONTEXT, load(module, image));
+    CALL(CONTEXT, load(module, image, NULL));
 }
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
@@ -120,16 +125,18 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
     (void)numOptions;
     (void)options;
     (void)optionValues;
-    CALL(CONTEXT, load(module, image));
+    CALL(CONTEXT, load(module, image, NULL));
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
-    CALL(CONTEXT, load(module, fatCubin));
+    CALL(CONTEXT, load(module, fatCubin, NULL));
 }
 
 void vgsim_module_forget(struct CUmod_st *module)
 {
+    if (!module->library)
+        vgsim_books_object(module->object.context->device, VGSIM_COUNTED_modules, -1);
     drop_entries(module->entries);
     module->entries = NULL;
 }
@@ -203,6 +210,8 @@ static CUresult load_library(CUlibrary *out, const void *code)
     struct CUlib_st *library = vgsim_object_add(LIBRARY, sizeof *library, NULL);
     if (!library)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    library->device = vgsim_current() ? vgsim_current()->device : 0;
+    vgsim_books_object(library->device, VGSIM_COUNTED_modules, 1);
     *out = library;
     return CUDA_SUCCESS;
 }
@@ -229,6 +238,7 @@ static CUresult unload_library(CUlibrary library)
         if (vgsim_object_is(library->module[i], MODULE) && library->module[i]->library == library)
             vgsim_object_remove(library->module[i]);
     drop_entries(library->entries);
+    vgsim_books_object(library->device, VGSIM_COUNTED_modules, -1);
     vgsim_object_remove(library);
     return CUDA_SUCCESS;
 }
@@ -248,10 +258,9 @@ static CUresult library_module(CUmodule *out, CUlibrary library)
         return CUDA_ERROR_INVALID_HANDLE;
     struct CUmod_st **module = &library->module[vgsim_current()->device];
     if (!vgsim_object_is(*module, MODULE) || (*module)->library != library) {
-        CUresult result = load(module, library);
+        CUresult result = load(module, library, library);
         if (result != CUDA_SUCCESS)
             return result;
-        (*module)->library = library;
     }
     *out = *module;
     return CUDA_SUCCESS;

@@ -16,7 +16,7 @@ static int compare(const void *a, const void *b)
     return a < b ? -1 : a > b;
 }
 
-/* What has no context counts on no device. */
+/* What has no context counts on no device. Modules and libraries: module.c. */
 static void count(const struct vgsim_object *object, int change)
 {
     if (!object->context)
@@ -28,10 +28,6 @@ static void count(const struct vgsim_object *object, int change)
         return;
     case EVENT:
         vgsim_books_object(device, VGSIM_COUNTED_events, change);
-        return;
-    case MODULE:
-    case LIBRARY:
-        vgsim_books_object(device, VGSIM_COUNTED_modules, change);
         return;
     default:
         return;
