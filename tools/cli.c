@@ -133,16 +133,3 @@ char *vg_cli_simulation(void)
     char *path = beside("sim");
     return path ? path : beside("../lib/vramguard/sim");
 }
-
-const char *vg_cli_bytes(uint64_t bytes, vg_cli_size buffer)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    unsigned unit = 0;
-    while (value >= 1024 && unit < 4) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(buffer, sizeof(vg_cli_size), unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-    return buffer;
-}

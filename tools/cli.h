@@ -42,10 +42,6 @@ void vg_cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
 char *vg_cli_library(void);
 char *vg_cli_simulation(void);
 
-/* "18.92 GiB". */
-typedef char vg_cli_size[32];
-const char *vg_cli_bytes(uint64_t bytes, vg_cli_size buffer);
-
 /* The generated pages of docs/. */
 void vg_docs_options(void);
 void vg_docs_hooks(void);

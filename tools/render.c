@@ -9,12 +9,6 @@
 
 enum { PLACE_FRAMES_MAX = 3 };
 
-const char *vg_render_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 const char *vg_render_kind(const struct vg_report *report)
 {
     static const char *const kinds[] = {"snapshot", "oom", "warning", "exit", "snapshot"};
@@ -79,11 +73,6 @@ static bool is_library_source(const struct vg_text_frame *frame)
     return false;
 }
 
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* Runtime functions linked into the program itself, and what runs before main or a thread's
  * function. */
 static bool is_frame_of_others(const struct vg_text_frame *frame)
@@ -92,10 +81,10 @@ static bool is_frame_of_others(const struct vg_text_frame *frame)
     if (frame->guard || frame->interpreter || !frame->module ||
         vg_report_is_plumbing(frame->module))
         return true;
-    if (starts(function, "cuda") && function[4] >= 'A' && function[4] <= 'Z')
+    if (vg_text_starts(function, "cuda") && function[4] >= 'A' && function[4] <= 'Z')
         return true;
-    return starts(function, "cudart") || starts(function, "__libc_start") ||
-           starts(function, "start_thread") || starts(function, "clone3") ||
+    return vg_text_starts(function, "cudart") || vg_text_starts(function, "__libc_start") ||
+           vg_text_starts(function, "start_thread") || vg_text_starts(function, "clone3") ||
            strcmp(function, "_start") == 0 || strcmp(function, "__clone3") == 0;
 }
 
@@ -105,15 +94,15 @@ static void print_frame(FILE *out, const struct vg_text_frame *frame, bool first
     if (!first)
         fputs("  <- ", out);
     if (frame->file && frame->line > 0)
-        fprintf(out, "%s:%d%s%s", vg_render_base_name(frame->file), frame->line,
-                *function ? " " : "", function);
+        fprintf(out, "%s:%d%s%s", vg_base_name(frame->file), frame->line, *function ? " " : "",
+                function);
     else if (*function && frame->function_offset)
         fprintf(out, "%s+0x%" PRIx64, function, frame->function_offset);
     else if (*function)
         fputs(function, out);
     else
-        fprintf(out, "%s+0x%" PRIx64,
-                frame->module ? vg_render_base_name(frame->module) : "unknown", frame->offset);
+        fprintf(out, "%s+0x%" PRIx64, frame->module ? vg_base_name(frame->module) : "unknown",
+                frame->offset);
 }
 
 static unsigned print_python(FILE *out, const struct vg_text_frame *frames, unsigned count)

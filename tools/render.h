@@ -40,7 +40,6 @@ char *vg_render_clean(const char *text, const char *bad, bool keep_control);
  * "model.py:57 attention  <- train.py:88 main". Python frames where there are any, else native ones
  * without driver, runtime and start-up code; else the library. malloc'd, clean. */
 char *vg_render_place(const struct vg_report *report, struct vg_symbols *symbols, uint32_t stack);
-const char *vg_render_base_name(const char *path);
 /* "oom", "exit", ... */
 const char *vg_render_kind(const struct vg_report *report);
 

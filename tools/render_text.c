@@ -81,7 +81,7 @@ static void command_text(const struct vg_report *report, char *to, size_t size)
         size_t length = strcspn(line, "\x1f");
         snprintf(argument, sizeof argument, "%.*s", (int)(length < 4096 ? length : 4096), line);
         at += (size_t)snprintf(whole + at, sizeof whole - at, "%s%.100s", at ? " " : "",
-                               at && argument[0] != '/' ? argument : vg_render_base_name(argument));
+                               at && argument[0] != '/' ? argument : vg_base_name(argument));
         line += length + (line[length] != 0);
     }
     if (at > COMMAND_MAX || *line)
@@ -148,7 +148,7 @@ static void print_head(FILE *out, const struct vg_report *report)
 static const char *requester(const struct vg_report *report)
 {
     const char *family = vg_view_string(report->view, report->failure->family);
-    const char *exe = vg_render_base_name(vg_view_string(report->view, report->view->header->exe));
+    const char *exe = vg_base_name(vg_view_string(report->view, report->view->header->exe));
     if (*family)
         return family;
     return strcmp(report->failure_library, exe) == 0 ? "" : report->failure_library;

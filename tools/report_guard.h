@@ -15,8 +15,8 @@
 
 struct vg_report_guard {
     int fd;
-    unsigned forms;         /* VG_REPORT_* */
-    const char *stem;       /* absolute, without ending; NULL: no JSON is written */
+    unsigned forms;    /* VG_REPORT_* */
+    const char *stem;  /* absolute, without ending; NULL: no JSON is written */
     unsigned limit_ms; /* 0: none */
 };
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "core/view.h"
+#include "core/analysis/report.h"
 #include "tools/alloc.h"
 #include "tools/cli.h"
 #include "tools/find_record.h"
@@ -127,10 +127,10 @@ static void put_peaks(const struct totals *totals, FILE *out)
     const char *separator = totals->process_count > 1 ? "highest peak " : "peak ";
     unsigned shown = 0;
     for (unsigned i = 0; i < VG_DEVICES_MAX; i++) {
-        vg_cli_size size;
+        char size[VG_BYTES_TEXT_MAX];
         if (!totals->peak_known[i])
             continue;
-        fprintf(out, "%s%s on GPU %u", separator, vg_cli_bytes(totals->peak_bytes[i], size), i);
+        fprintf(out, "%s%s on GPU %u", separator, vg_bytes_text(size, totals->peak_bytes[i]), i);
         separator = ", ";
         shown++;
     }

@@ -80,7 +80,7 @@ static uint64_t outside(const struct vg_library_bytes *library)
 static void add_libraries(struct balance *rows, const struct vg_report *report,
                           const struct vg_report_device *device)
 {
-    const char *exe = vg_render_base_name(vg_view_string(report->view, report->view->header->exe));
+    const char *exe = vg_base_name(vg_view_string(report->view, report->view->header->exe));
     unsigned shown = 0, more = 0;
     uint64_t rest = 0;
     char label[LABEL_MAX];
@@ -118,7 +118,7 @@ static void add_others(struct balance *rows, const struct vg_report *report,
         if (other->may_be_this_process || other->bytes == VG_UNKNOWN || !other->bytes)
             continue;
         char item[96];
-        const char *name = vg_render_base_name(vg_view_string(report->view, other->name));
+        const char *name = vg_base_name(vg_view_string(report->view, other->name));
         int length = snprintf(item, sizeof item, "%s%u%s%.40s", at > 16 ? ", " : " ", other->pid,
                               *name ? " " : "", name);
         if (at + (size_t)length > LABEL_WIDTH - 4) {
@@ -281,7 +281,7 @@ static bool site_is_shown(const struct vg_report *report, const struct vg_report
 static char *site_label(const struct vg_text *text, const struct vg_report_site *entry)
 {
     const char *exe =
-        vg_render_base_name(vg_view_string(text->report->view, text->report->view->header->exe));
+        vg_base_name(vg_view_string(text->report->view, text->report->view->header->exe));
     char *place = vg_render_place(text->report, text->symbols, entry->site->stack), *label = NULL;
     bool block = entry->site->kind == VG_KIND_BLOCK;
     bool aside = !block && !vg_kind_occupies(entry->site->kind);

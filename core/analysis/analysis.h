@@ -9,6 +9,12 @@
 #define ANALYSIS(name) void vg_analysis_##name(struct vg_report *report);
 #include "core/analysis/analysis.def"
 
+/* In sums, where what is unknown counts as 0. */
+static inline uint64_t vg_known(uint64_t bytes)
+{
+    return bytes == VG_UNKNOWN ? 0 : bytes;
+}
+
 /* What the rules of a verdict look at: one failure and its device, unknown values as VG_UNKNOWN. */
 struct vg_facts {
     const struct vg_report *report;

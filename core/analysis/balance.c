@@ -7,11 +7,6 @@
  */
 #include "core/analysis/analysis.h"
 
-static uint64_t known(uint64_t bytes)
-{
-    return bytes == VG_UNKNOWN ? 0 : bytes;
-}
-
 static void fill_contexts(struct vg_report *report, struct vg_report_device *into)
 {
     uint64_t count = vg_view_count(report->view, VG_SEC_CONTEXTS);
@@ -40,7 +35,7 @@ static struct vg_report_context *primary_context(const struct vg_report_device *
 static void fill_overhead(struct vg_report_device *into)
 {
     const struct vg_device *device = into->device;
-    uint64_t inside = device->sampled_tracked_bytes + known(into->pool_idle_bytes);
+    uint64_t inside = device->sampled_tracked_bytes + vg_known(into->pool_idle_bytes);
     struct vg_report_context *primary = primary_context(into);
     into->overhead_bytes = VG_UNKNOWN;
     if (!primary)
@@ -55,7 +50,7 @@ static void fill_overhead(struct vg_report_device *into)
         uint64_t fall = into->contexts[i].context->free_fall_bytes;
         into->contexts[i].overhead_bytes = fall;
         if (fall != VG_UNKNOWN)
-            into->overhead_bytes = known(into->overhead_bytes) + fall;
+            into->overhead_bytes = vg_known(into->overhead_bytes) + fall;
     }
 }
 
@@ -64,7 +59,7 @@ static void fill_others(struct vg_report_device *into)
     for (uint32_t i = 0; i < into->device->other_count && i < VG_OTHERS_MAX; i++) {
         const struct vg_other *other = &into->device->other[i];
         if (!other->may_be_this_process)
-            into->others_bytes += known(other->bytes);
+            into->others_bytes += vg_known(other->bytes);
     }
 }
 
@@ -113,8 +108,8 @@ static void fill_device(struct vg_report *report, struct vg_report_device *into)
     if (into->total_bytes != VG_UNKNOWN) {
         into->has_unattributed = true;
         into->unattributed_bytes = (int64_t)(into->total_bytes - into->free_bytes -
-                                             into->tracked_bytes - known(into->pool_idle_bytes) -
-                                             known(into->overhead_bytes) - into->others_bytes);
+                                             into->tracked_bytes - vg_known(into->pool_idle_bytes) -
+                                             vg_known(into->overhead_bytes) - into->others_bytes);
     }
     note_age(report, into);
     if (device->other_seen > device->other_count)

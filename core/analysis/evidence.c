@@ -19,6 +19,17 @@ static void set_bytes(struct vg_evidence *evidence, uint64_t bytes)
     evidence->unit = "bytes";
 }
 
+/* A line with one figure in it. */
+static struct vg_evidence *add_bytes(struct vg_report *report, const char *before, uint64_t bytes,
+                                     const char *after)
+{
+    text buffer;
+    struct vg_evidence *evidence =
+        vg_report_evidence(report, "%s%s%s", before, vg_bytes_text(buffer, bytes), after);
+    set_bytes(evidence, bytes);
+    return evidence;
+}
+
 static double percent(uint64_t part, uint64_t whole)
 {
     return whole ? 100.0 * (double)part / (double)whole : 0;
@@ -120,12 +131,9 @@ static void add_device_evidence(struct vg_report *report, const struct vg_facts 
 {
     if (!facts->device)
         return;
-    text bytes;
     if (facts->short_bytes != VG_UNKNOWN) {
         struct vg_evidence *evidence =
-            vg_report_evidence(report, "the request exceeds free memory by %s",
-                               vg_bytes_text(bytes, facts->short_bytes));
-        set_bytes(evidence, facts->short_bytes);
+            add_bytes(report, "the request exceeds free memory by ", facts->short_bytes, "");
         evidence->is_shown = report->verdict.verdict == VG_VERDICT_UNKNOWN;
     }
     add_largest_owner(report, facts);
@@ -163,14 +171,12 @@ static void describe_not_memory(struct vg_report *report, const struct vg_facts 
             request_text(report, request), vg_bytes_text(free_text, facts->free_bytes),
             vg_bytes_text(total, facts->total_bytes));
     if (facts->device && facts->free_bytes != VG_UNKNOWN)
-        set_bytes(vg_report_evidence(report, "%s free on the device",
-                                     vg_bytes_text(free_text, facts->free_bytes)),
-                  facts->free_bytes);
+        add_bytes(report, "", facts->free_bytes, " free on the device");
 }
 
 static void describe_host(struct vg_report *report, const struct vg_facts *facts)
 {
-    text request, available, bytes;
+    text request, available;
     bool managed = facts->kind == VG_KIND_MANAGED;
     bool is_known = facts->available_bytes != VG_UNKNOWN;
     report->verdict.summary = vg_report_format(
@@ -181,17 +187,11 @@ static void describe_host(struct vg_report *report, const struct vg_facts *facts
         is_known ? vg_bytes_text(available, facts->available_bytes) : "",
         is_known ? " available" : "");
     if (report->pinned_bytes)
-        set_bytes(vg_report_evidence(report, "%s of host memory are pinned by this process",
-                                     vg_bytes_text(bytes, report->pinned_bytes)),
-                  report->pinned_bytes);
+        add_bytes(report, "", report->pinned_bytes, " of host memory are pinned by this process");
     if (is_known)
-        set_bytes(vg_report_evidence(report, "%s of host memory can be had",
-                                     vg_bytes_text(bytes, facts->available_bytes)),
-                  facts->available_bytes);
+        add_bytes(report, "", facts->available_bytes, " of host memory can be had");
     if (facts->free_bytes != VG_UNKNOWN)
-        set_bytes(vg_report_evidence(report, "%s free on the device",
-                                     vg_bytes_text(bytes, facts->free_bytes)),
-                  facts->free_bytes);
+        add_bytes(report, "", facts->free_bytes, " free on the device");
 }
 
 /* Sizes that come out of a wrong computation are easily told: a negative number, or all ones. */

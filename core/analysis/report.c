@@ -132,6 +132,17 @@ void vg_report_free(struct vg_report *report)
     *report = (struct vg_report){0};
 }
 
+const char *vg_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+bool vg_text_starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 const char *vg_bytes_text(char buffer[VG_BYTES_TEXT_MAX], uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

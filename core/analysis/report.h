@@ -176,6 +176,9 @@ struct vg_evidence *vg_report_evidence(struct vg_report *report, const char *for
 void vg_report_note(struct vg_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+const char *vg_base_name(const char *path); /* of a folder's path ("/a/"): all of it */
+bool vg_text_starts(const char *text, const char *with);
+
 /* The module that owns a stack: the innermost native frame that is not plumbing; base name;
  * "unknown" where there is none. */
 const char *vg_report_library(const struct vg_view *view, uint32_t stack);

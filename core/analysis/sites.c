@@ -9,25 +9,14 @@
 
 #include "core/analysis/analysis.h"
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 bool vg_report_is_plumbing(const char *module_path)
 {
     static const char *const names[] = {"libcuda.so",      "libcudart", "libvramguard",
                                         "libnvidia-ml.so", "libffi.so", "_ctypes.",
                                         "_ctypes_cuda",    "linux-vdso"};
-    const char *base = base_name(module_path);
+    const char *base = vg_base_name(module_path);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (starts(base, names[i]))
+        if (vg_text_starts(base, names[i]))
             return true;
     return !*base;
 }
@@ -50,7 +39,7 @@ const char *vg_report_library(const struct vg_view *view, uint32_t stack)
     for (uint32_t i = 0; i < vg_stack_native(head); i++) {
         const char *path = frame_module(view, frames[i]);
         if (path && !vg_report_is_plumbing(path))
-            return base_name(path);
+            return vg_base_name(path);
     }
     return "unknown";
 }
@@ -63,7 +52,7 @@ bool vg_report_stack_has(const struct vg_view *view, uint32_t stack, const char 
         return false;
     for (uint32_t i = 0; i < vg_stack_native(head); i++) {
         const char *path = frame_module(view, frames[i]);
-        if (path && starts(base_name(path), module_prefix))
+        if (path && vg_text_starts(vg_base_name(path), module_prefix))
             return true;
     }
     return false;

@@ -19,11 +19,6 @@ enum { OUT_OF_MEMORY = 2 };
  * not. */
 #define ADDRESS_SPACE_BYTES (UINT64_C(1) << 47)
 
-static uint64_t known(uint64_t bytes)
-{
-    return bytes == VG_UNKNOWN ? 0 : bytes;
-}
-
 static bool api_is_host(const char *api)
 {
     static const char *const parts[] = {"Host", "Managed"};
@@ -81,8 +76,8 @@ void vg_facts_of(const struct vg_report *report, struct vg_facts *out)
     out->host = out->kind == VG_KIND_PINNED || out->kind == VG_KIND_REGISTERED ||
                 out->kind == VG_KIND_MANAGED || api_is_host(api);
     if (device) {
-        out->own_bytes =
-            device->tracked_bytes + known(device->pool_idle_bytes) + known(device->overhead_bytes);
+        out->own_bytes = device->tracked_bytes + vg_known(device->pool_idle_bytes) +
+                         vg_known(device->overhead_bytes);
         out->others_bytes = device->others_bytes;
     }
     if (out->asked_bytes != VG_UNKNOWN && out->free_bytes != VG_UNKNOWN &&

@@ -283,21 +283,21 @@ def run_with_summary(*lines):
 @needs_library
 def test_closing_line_of_one_process():
     line = run_with_summary("pid=1 peak=0:1073741824,1:0 incidents=2 reports=1 kept=1 record=/tmp/a b kept=0/v.vgr")
-    assert line == ("VRAMGuard: peak 1.00 GiB on GPU 0, 0 B on GPU 1; 2 incidents, 1 report; "
+    assert line == ("VRAMGuard: peak 1.0 GiB on GPU 0, 0 B on GPU 1; 2 incidents, 1 report; "
                     "record kept: /tmp/a b kept=0/v.vgr")
 
 
 @needs_library
 def test_closing_line_of_a_removed_record():
     line = run_with_summary("pid=1 peak=0:1572864 incidents=0 reports=0 kept=0 record=/tmp/v.vgr")
-    assert line == "VRAMGuard: peak 1.50 MiB on GPU 0; no incident; record removed"
+    assert line == "VRAMGuard: peak 1.5 MiB on GPU 0; no incident; record removed"
 
 
 @needs_library
 def test_closing_line_of_several_processes():
     line = run_with_summary("pid=1 peak=0:1024 incidents=1 reports=1 kept=1 record=/a.vgr",
                             "pid=2 peak=0:2048 incidents=0 reports=0 kept=1 record=/b.vgr")
-    assert line == "VRAMGuard: 2 processes, highest peak 2.00 KiB on GPU 0; 1 incident, 1 report; 2 records kept, the last: /b.vgr"
+    assert line == "VRAMGuard: 2 processes, highest peak 2.0 KiB on GPU 0; 1 incident, 1 report; 2 records kept, the last: /b.vgr"
 
 
 @needs_library

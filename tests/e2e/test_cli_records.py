@@ -143,7 +143,7 @@ def test_killed_process_leaves_its_record_and_run_says_where(holder):
     error = dying.end()
     path = dying.record()
     assert dying.run.returncode == -signal.SIGKILL
-    assert error.splitlines()[-1] == (f"VRAMGuard: peak 96.00 MiB on GPU 0; no incident; killed by signal 9 (Killed); "
+    assert error.splitlines()[-1] == (f"VRAMGuard: peak 96.0 MiB on GPU 0; no incident; killed by signal 9 (Killed); "
                                       f"`vramguard report {path}` shows what was live")
     document = report(path)
     assert document["kind"] == "exit"
@@ -156,7 +156,7 @@ def test_clean_end_removes_the_record(holder, tmp_path):
     quiet = holder()
     quiet.do("allocate", 96)
     error = quiet.end()
-    assert error == "VRAMGuard: peak 96.00 MiB on GPU 0; no incident; record removed\n"
+    assert error == "VRAMGuard: peak 96.0 MiB on GPU 0; no incident; record removed\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -276,7 +276,7 @@ def test_records_with_random_damage_never_break_the_tool(failed, tmp_path):
 
 # --- the library's call ---------------------------------------------------------------------------
 
-def from_guard(record, stem, *arguments, limit="--limit=20"):
+def from_guard(record, stem, *arguments, limit="--limit=20000"):
     with open(record, "rb") as file:
         os.dup2(file.fileno(), 3, inheritable=True) if file.fileno() != 3 else os.set_inheritable(3, True)
         return subprocess.run([TOOL, "report", "--from-guard", "--fd=3", f"--stem={stem}", limit, *arguments], stdin=subprocess.DEVNULL,

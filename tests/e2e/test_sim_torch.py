@@ -1,34 +1,19 @@
 # test_sim_torch.py -- real PyTorch on the simulated GPU: it imports, trains, and runs out of memory with its own full message.
 # SPDX-License-Identifier: Apache-2.0
-import os
 import re
-import subprocess
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-PYTHON = os.path.join(BUILD, "venv/bin/python")
-SIM = [os.path.join(BUILD, "sim", name)
-       for name in ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1", "libvgsim_math.so")]
+import guarded
 
 
 @pytest.fixture(scope="module", autouse=True)
 def torch_is_there():
-    state = os.path.join(BUILD, "torch.state")
-    if os.path.exists(state):
-        with open(state, encoding="utf-8") as file:
-            reason = file.read().strip()
-        if reason != "ready":
-            pytest.skip(reason)
-    elif not os.path.exists(PYTHON):
-        pytest.skip("no PyPI: build/venv has no torch")
+    guarded.need_torch()
 
 
-def run(arguments, memory="24GiB", **variables):
-    environment = dict(os.environ, LD_PRELOAD=":".join(SIM), VGSIM_MEMORY=memory, **variables)
-    return subprocess.run([PYTHON, *arguments], env=environment, cwd=ROOT, capture_output=True,
-                          text=True, timeout=120)
+def run(arguments, **options):
+    return guarded.run([guarded.TORCH_PYTHON, *arguments], guarded.TOP, guard=False, **options)
 
 
 def run_code(code, **options):

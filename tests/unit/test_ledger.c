@@ -5,21 +5,6 @@
 
 static const uint64_t A = 0x7f0000000000, B = 0x7f0000100000, C = 0x7f0000200000;
 
-static int begin(void **state)
-{
-    struct unit *unit = malloc(sizeof *unit);
-    unit_begin(unit, 64 * MIB);
-    *state = unit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
-    return 0;
-}
-
 static enum vg_status alloc_on(struct unit *unit, enum vg_kind kind, uint64_t addr, uint64_t bytes,
                                int32_t device, uint64_t context_id)
 {
@@ -414,7 +399,7 @@ static void test_a_bad_event_is_refused(void **state)
     unit_check_ledger(unit);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -8,20 +8,6 @@
 #define A ((uint64_t)0x7f0000000000)
 enum { H = 0x1000 }; /* handles are numbers, not addresses */
 
-static int begin(void **state)
-{
-    *state = malloc(sizeof(struct unit));
-    unit_begin(*state, 64 * MIB);
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
-    return 0;
-}
-
 static enum vg_status create(struct unit *unit, enum vg_kind kind, uint64_t handle, uint64_t bytes)
 {
     return unit_alloc(unit, kind, handle, bytes, 0);
@@ -349,7 +335,7 @@ static void test_random_events_agree_with_a_naive_model(void **state)
     free(run);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -16,21 +16,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-static int begin(void **state)
-{
-    struct unit *unit = malloc(sizeof *unit);
-    unit_begin(unit, 16 * MIB);
-    *state = unit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
-    return 0;
-}
-
 /* Allocations until the record can take no more, and some beyond. */
 static void fill(struct unit *unit, uint64_t n)
 {
@@ -305,7 +290,7 @@ static void test_a_full_disk_is_no_signal(void **state)
     assert_int_equal(status, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

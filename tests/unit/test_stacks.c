@@ -3,21 +3,6 @@
  */
 #include "tests/unit/unit.h"
 
-static int begin(void **state)
-{
-    struct unit *unit = malloc(sizeof *unit);
-    unit_begin(unit, 16 * MIB);
-    *state = unit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
-    return 0;
-}
-
 static void test_equal_frames_have_one_id(void **state)
 {
     struct unit *unit = *state;
@@ -119,7 +104,7 @@ static void test_many_stacks_are_all_found_again(void **state)
     free(ids);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

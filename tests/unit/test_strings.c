@@ -3,21 +3,6 @@
  */
 #include "tests/unit/unit.h"
 
-static int begin(void **state)
-{
-    struct unit *unit = malloc(sizeof *unit);
-    unit_begin(unit, 16 * MIB);
-    *state = unit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
-    return 0;
-}
-
 static void test_equal_text_has_one_id(void **state)
 {
     struct unit *unit = *state;
@@ -100,7 +85,7 @@ static void test_a_full_record_gives_id_0_and_finds_the_old_ones(void **state)
     assert_int_equal(vg_strings_intern_z(&unit->ledger.stacks, "first"), first);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_setup, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -9,20 +9,12 @@
 
 static int begin(void **state)
 {
-    struct unit *unit = malloc(sizeof *unit);
-    unit_begin(unit, 64 * MIB);
+    unit_setup(state);
+    struct unit *unit = *state;
     for (uint64_t i = 1; i <= 50; i++) {
         unit_alloc(unit, i % 3 ? VG_KIND_DEVICE : VG_KIND_PINNED, i * 4096, i,
                    unit_stack(unit, i % 7));
     }
-    *state = unit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    unit_end(*state);
-    free(*state);
     return 0;
 }
 
@@ -309,7 +301,7 @@ static void test_a_record_that_never_rests_still_adds_up(void **state)
     print_message("  %d of 30 were made good from the slots\n", recomputed);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, unit_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

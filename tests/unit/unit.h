@@ -53,6 +53,21 @@ static inline void unit_end(struct unit *unit)
     rmdir(unit->dir);
 }
 
+/* For cmocka: *state is a struct unit. */
+static inline int unit_setup(void **state)
+{
+    *state = malloc(sizeof(struct unit));
+    unit_begin(*state, 64 * MIB);
+    return 0;
+}
+
+static inline int unit_teardown(void **state)
+{
+    unit_end(*state);
+    free(*state);
+    return 0;
+}
+
 static inline uint32_t unit_stack(struct unit *unit, uint64_t place)
 {
     uint32_t frame = vg_stacks_frame_native(&unit->ledger.stacks, 0, place);
