@@ -76,7 +76,10 @@ struct vg_slot {
     uint8_t kind;     /* enum vg_kind; 0: the slot is free and addr is the next free slot plus 1 */
     uint8_t flags;    /* VG_SLOT_* */
 };
-enum { VG_SLOT_CAPTURED = 1 }; /* made while its stream was capturing */
+enum {
+    VG_SLOT_CAPTURED = 1, /* made while its stream was capturing */
+    VG_SLOT_GUESSED = 2   /* `bytes` is what was asked for, until a RESIZE tells what it takes */
+};
 
 /* References to memory of cuMemCreate: by handle, and by mapping. Without one by handle, its number
  * may be given to another. */
@@ -110,6 +113,7 @@ struct vg_event {
     bool primary;        /* CTX_CREATE */
     bool has_stream;     /* `stream` is the call's own: stream-ordered */
     bool device_given;   /* `device` is what the call itself names, not the current context's */
+    const void *detail;  /* interpose's own: a description of the thing, valid during the call */
     /* Where. Ids of the record, valid only there. */
     uint32_t stack;
     uint32_t api; /* string: the API that the program called */

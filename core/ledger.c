@@ -318,6 +318,27 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     return VG_OK;
 }
 
+void vg_ledger_resize(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes)
+{
+    struct vg_slot *at = slot_at(ledger, slot);
+    struct vg_owners owners = vg_ledger_owners(ledger, at);
+    vg_ledger_count_live(ledger, slot, at, &owners, VG_ENDED);
+    at->bytes = bytes;
+    vg_ledger_count_live(ledger, slot, at, &owners, VG_LIVE);
+}
+
+static enum vg_status apply_resize(struct vg_ledger *ledger, const struct vg_event *event)
+{
+    uint64_t slot = vg_ledger_lookup(ledger, vg_kind_space(event->kind), event->addr);
+    struct vg_slot *at = slot_at(ledger, slot);
+    if (!at || !(at->flags & VG_SLOT_GUESSED)) {
+        return VG_NOT_FOUND;
+    }
+    at->flags &= (uint8_t)~VG_SLOT_GUESSED;
+    vg_ledger_resize(ledger, slot, event->bytes);
+    return VG_OK;
+}
+
 static enum vg_status apply_context_create(struct vg_ledger *ledger, const struct vg_event *event)
 {
     if (!event->context_id) {
@@ -366,6 +387,8 @@ static enum vg_status apply(struct vg_ledger *ledger, struct vg_event *event)
         return vg_ledger_map(ledger, event);
     case VG_OP_UNMAP:
         return vg_ledger_unmap(ledger, event);
+    case VG_OP_RESIZE:
+        return apply_resize(ledger, event);
     case VG_OP_NONE:
     case VG_OP_COUNT:
         break;

@@ -48,6 +48,8 @@ void vg_ledger_init(struct vg_ledger *ledger, struct vg_record *record);
  *   MAP          addr, bytes: a range that from now on shows the memory of `handle` (a reference).
  *                VG_OK also where the handle is unknown
  *   UNMAP        every mapping that starts in addr ... addr + bytes ends, with its reference
+ *   RESIZE       addr, kind: what was counted as a guess (VG_SLOT_GUESSED) takes `bytes`.
+ *                VG_NOT_FOUND
  *   RESTORE      puts event->saved back (the driver refused the free; counted in
  *                failed_free_count). No allocation: alloc_count stays, and a peak rises only where
  *                other allocations came in between

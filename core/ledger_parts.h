@@ -82,6 +82,7 @@ void vg_ledger_count_live(struct vg_ledger *ledger, uint64_t at, const struct vg
 /* Takes a slot out, wherever it counts. */
 struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns);
 enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event);
+void vg_ledger_resize(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes);
 
 /* ledger_vmm.c: memory that is held by handles and mappings. */
 /* What had this number ended where nobody saw it: with what it referred to, but memory that is

@@ -130,10 +130,7 @@ static void learn_size(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes)
     if (at->kind != VG_KIND_IMPORTED || at->bytes >= bytes) {
         return;
     }
-    struct vg_owners owners = vg_ledger_owners(ledger, at);
-    vg_ledger_count_live(ledger, slot, at, &owners, VG_ENDED);
-    at->bytes = bytes;
-    vg_ledger_count_live(ledger, slot, at, &owners, VG_LIVE);
+    vg_ledger_resize(ledger, slot, bytes);
 }
 
 enum vg_status vg_ledger_map(struct vg_ledger *ledger, struct vg_event *event)

@@ -115,6 +115,7 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     CUarray_format Format;
     unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
+enum { CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80 };
 typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
     size_t size, alignment;
     unsigned int reserved[4];
@@ -234,6 +235,11 @@ typedef CUresult vg_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS 
                                                  CUdevice);
 typedef CUresult vg_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *,
                                                           CUmipmappedArray, CUdevice);
+typedef CUresult vg_cuArray3DCreate(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *);
+typedef CUresult vg_cuArrayDestroy(CUarray);
+typedef CUresult vg_cuMipmappedArrayCreate(CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *,
+                                           unsigned int);
+typedef CUresult vg_cuMipmappedArrayDestroy(CUmipmappedArray);
 typedef CUresult vg_cuMemGetAddressRange(CUdeviceptr *, size_t *, CUdeviceptr);
 typedef CUresult vg_cuDeviceGetDefaultMemPool(CUmemoryPool *, CUdevice);
 typedef CUresult vg_cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void *);

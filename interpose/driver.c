@@ -27,6 +27,10 @@ static struct {
     vg_cuDevicePrimaryCtxGetState *primary_state;
     vg_cuArrayGetMemoryRequirements *array_requirements; /* since 11.6 */
     vg_cuMipmappedArrayGetMemoryRequirements *mipmap_requirements;
+    vg_cuArray3DCreate *array_create;
+    vg_cuArrayDestroy *array_destroy;
+    vg_cuMipmappedArrayCreate *mipmap_create;
+    vg_cuMipmappedArrayDestroy *mipmap_destroy;
     vg_cuMemGetAddressRange *address_range;
     vg_cuDeviceGetDefaultMemPool *default_pool; /* since 11.2 */
     vg_cuMemPoolGetAttribute *pool_attribute;
@@ -56,6 +60,10 @@ void vg_driver_init(void)
     find(&fn.primary_state, "cuDevicePrimaryCtxGetState");
     find(&fn.array_requirements, "cuArrayGetMemoryRequirements");
     find(&fn.mipmap_requirements, "cuMipmappedArrayGetMemoryRequirements");
+    find(&fn.array_create, "cuArray3DCreate_v2");
+    find(&fn.array_destroy, "cuArrayDestroy");
+    find(&fn.mipmap_create, "cuMipmappedArrayCreate");
+    find(&fn.mipmap_destroy, "cuMipmappedArrayDestroy");
     find(&fn.address_range, "cuMemGetAddressRange_v2");
     find(&fn.default_pool, "cuDeviceGetDefaultMemPool");
     find(&fn.pool_attribute, "cuMemPoolGetAttribute");
@@ -152,22 +160,48 @@ void vg_driver_describe(int32_t device, struct vg_driver_description *out)
     unrelax(mode);
 }
 
-uint64_t vg_driver_array_bytes(uint64_t array, int32_t device)
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+static uint64_t flat_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, int32_t device)
 {
     CUDA_ARRAY_MEMORY_REQUIREMENTS need = {.size = 0};
-    bool told = fn.array_requirements &&
-                fn.array_requirements(&need, (CUarray)(uintptr_t)array, device) == CUDA_SUCCESS;
+    CUarray twin = NULL;
+    if (!fn.array_requirements || !fn.array_create || !fn.array_destroy ||
+        fn.array_create(&twin, desc) != CUDA_SUCCESS)
+        return 0;
+    bool told = fn.array_requirements(&need, twin, device) == CUDA_SUCCESS;
+    fn.array_destroy(twin);
     return told ? need.size : 0;
 }
 
-uint64_t vg_driver_mipmap_bytes(uint64_t mipmap, int32_t device)
+static uint64_t mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, int32_t device)
 {
     CUDA_ARRAY_MEMORY_REQUIREMENTS need = {.size = 0};
-    bool told =
-        fn.mipmap_requirements &&
-        fn.mipmap_requirements(&need, (CUmipmappedArray)(uintptr_t)mipmap, device) == CUDA_SUCCESS;
+    CUmipmappedArray twin = NULL;
+    if (!fn.mipmap_requirements || !fn.mipmap_create || !fn.mipmap_destroy ||
+        fn.mipmap_create(&twin, desc, levels) != CUDA_SUCCESS)
+        return 0;
+    bool told = fn.mipmap_requirements(&need, twin, device) == CUDA_SUCCESS;
+    fn.mipmap_destroy(twin);
     return told ? need.size : 0;
 }
+
+uint64_t vg_driver_array_bytes(const struct vg_array_shape *shape, int32_t device)
+{
+    CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = shape->width,
+                                    .Height = shape->height,
+                                    .Depth = shape->depth,
+                                    .Format = (CUarray_format)shape->format,
+                                    .NumChannels = shape->channels,
+                                    .Flags = shape->flags | CUDA_ARRAY3D_DEFERRED_MAPPING};
+    CUstreamCaptureMode mode = relax();
+    uint64_t bytes = shape->levels ? mipmap_bytes(&desc, shape->levels, device)
+                                   : flat_bytes(&desc, device);
+    unrelax(mode);
+    return bytes;
+}
+
+/* --- pools and ranges ------------------------------------------------------------------------- */
 
 uint64_t vg_driver_range_bytes(uint64_t addr)
 {

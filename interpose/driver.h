@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/ledger.h"
+#include "interpose/arrays.h"
 
 /* Looks the functions up. Once, at the end of COLD. */
 void vg_driver_init(void);
@@ -29,9 +30,9 @@ bool vg_driver_primary_is_active(int32_t device);
 /* Free and total of the device of the current context. */
 bool vg_driver_mem_info(uint64_t *free_out, uint64_t *total_out);
 
-/* What the driver says an array (or mipmapped array) takes; 0 where it does not say. */
-uint64_t vg_driver_array_bytes(uint64_t array, int32_t device);
-uint64_t vg_driver_mipmap_bytes(uint64_t mipmap, int32_t device);
+/* What the driver says an array (or mipmapped array) of this shape takes; 0 where it does not say. It tells that of arrays with deferred mapping only
+ * (CUDA driver API, cuArrayGetMemoryRequirements), which have no memory: one such is made, asked and destroyed, in the current context. */
+uint64_t vg_driver_array_bytes(const struct vg_array_shape *shape, int32_t device);
 /* The size of the allocation that starts at addr; 0 unknown. */
 uint64_t vg_driver_range_bytes(uint64_t addr);
 /* Reserved and in use: a pool, a device's default pool (handle 0), a device's graph memory. False: not told. */

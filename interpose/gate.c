@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "interpose/arrays.h"
 #include "interpose/captures.h"
 #include "interpose/driver.h"
 #include "interpose/graphs.h"
@@ -150,11 +151,12 @@ static void tell_stuck(const struct vg_guard *guard)
                  strerror(guard->record.stuck_error));
 }
 
-/* What only the driver knows. Not while a stream captures: an array is then counted as what it was asked for. */
+/* What only the driver knows. */
 static void ask_size(struct vg_event *e)
 {
     if (e->kind == VG_KIND_MEMPOOL || e->kind == VG_KIND_POOL || e->kind == VG_KIND_GRAPH)
         vg_sample_pools_in_use();
+<<<<<<< HEAD
     bool is_later = (e->kind == VG_KIND_ARRAY || e->kind == VG_KIND_MIPMAP) && !e->bytes;
     if (vg_captures_any() || is_later)
         return;
@@ -163,6 +165,11 @@ static void ask_size(struct vg_event *e)
                     : e->kind == VG_KIND_IPC    ? vg_driver_range_bytes(e->addr)
                                                 : 0;
     e->bytes = told ? told : e->bytes;
+=======
+    if (e->kind == VG_KIND_IPC && !vg_captures_any())
+        e->bytes = vg_driver_range_bytes(e->addr);
+    vg_arrays_ask(e);
+>>>>>>> cc49dd0 (Kinds: one allocation of every kind through every way in; an array takes what the driver says of its twin)
 }
 
 /* An acquisition that the driver granted. */
@@ -196,6 +203,7 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
         vg_graphs_capture_alloc(guard, capture, e);
     else
         vg_ledger_apply(&guard->ledger, e);
+    vg_arrays_remember(e);
     note_python(guard);
     guard->record.header->reached |= VG_REACHED_DRIVER | (vg_thread.via ? VG_REACHED_RUNTIME : 0u);
     bool is_new = device_is_new(guard, e->device) && !vg_captures_any();
@@ -283,6 +291,7 @@ void vg_gate_leave(struct vg_event *e, int status)
         int cancel =
             unwinds ? vg_thread_hold() : 0; /* libunwind's checks are cancellation points */
         take_result(guard, e, status);
+        vg_arrays_settle(guard);
         if (unwinds)
             vg_thread_release(cancel);
     }

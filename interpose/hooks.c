@@ -7,6 +7,7 @@
  */
 #include "interpose/hooks.h"
 
+#include "interpose/arrays.h"
 #include "interpose/cuda_abi.h"
 #include "interpose/export.h"
 #include "interpose/gate.h"
@@ -28,6 +29,7 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 /* The device that properties of memory or of a pool name; -1: the host. */
 #define vg_device_of(props)                                                                        \
     ((props) && (props)->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? (props)->location.id : -1)
+<<<<<<< HEAD
 /* Where an array is refused nobody says its size: width x height x depth x channels x bytes of a channel. */
 #define vg_array_guess(desc, depth)                                                                \
     ((desc) ? vg_bytes_product(vg_bytes_product((desc)->Width, vg_or_1((desc)->Height)),           \
@@ -59,6 +61,24 @@ static inline uint64_t vg_format_bytes(CUarray_format format)
         return 1;
     }
 }
+=======
+/* An array's shape, of either descriptor; it lives as long as the wrapper's call. */
+#define vg_plane(desc)                                                                             \
+    ((desc) ? &(struct vg_array_shape){.width = (desc)->Width,                                     \
+                                       .height = (desc)->Height,                                   \
+                                       .format = (uint32_t)(desc)->Format,                         \
+                                       .channels = (desc)->NumChannels}                            \
+            : NULL)
+#define vg_box(desc, levels_)                                                                      \
+    ((desc) ? &(struct vg_array_shape){.width = (desc)->Width,                                     \
+                                       .height = (desc)->Height,                                   \
+                                       .depth = (desc)->Depth,                                     \
+                                       .format = (uint32_t)(desc)->Format,                         \
+                                       .channels = (desc)->NumChannels,                            \
+                                       .flags = (desc)->Flags,                                     \
+                                       .levels = (levels_)}                                        \
+            : NULL)
+>>>>>>> cc49dd0 (Kinds: one allocation of every kind through every way in; an array takes what the driver says of its twin)
 
 static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
 {

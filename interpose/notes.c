@@ -5,6 +5,7 @@
  */
 #include "interpose/notes.h"
 
+#include "interpose/arrays.h"
 #include "interpose/captures.h"
 #include "interpose/graphs.h"
 #include "interpose/lifecycle.h"
@@ -48,5 +49,6 @@ void vg_note_leave(struct vg_note *n, int status)
         return;
     n->status = status;
     kinds[n->note].take(guard, n);
+    vg_arrays_settle(guard);
     vg_own_leave(&own);
 }

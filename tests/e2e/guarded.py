@@ -114,20 +114,35 @@ def assert_adds_up(report):
         assert sum(x["bytes"] for x in device["process"]["by_library"]) == device["process"]["tracked_bytes"]
 
 
+OCCUPY = ("device", "pool", "vmm", "array", "mipmap", "graph")  # the kinds whose bytes are on the device
+
+
+def live_kinds(books):
+    """What the simulation counted as live on one device: bytes by kind."""
+    return {kind: entry["requested_bytes"] for kind, entry in books["kinds"].items() if entry["requested_bytes"]}
+
+
+def pool_idle(books):
+    """Reserved by pools and by the graph pool, and not in use."""
+    kinds = books["kinds"]
+    return books["pool_reserved_bytes"] - kinds["pool"]["requested_bytes"] + books["graph_reserved_bytes"] - books["graph_used_bytes"]
+
+
 def assert_equals_books(report, books, index=0):
     """Every term of the balance against what the simulation itself counted."""
     device, mine = report["devices"][index], books[index]
-    process = device["process"]
-    occupied = sum(mine["kinds"][k]["requested_bytes"] for k in ("device", "pool", "vmm") if k in mine["kinds"])
+    process, kinds = device["process"], live_kinds(mine)
+    occupied = sum(kinds.get(kind, 0) for kind in OCCUPY)
+    idle = process["pool_idle_bytes"] or 0
     assert process["tracked_bytes"] == occupied
     assert device["free_bytes"] == mine["free_bytes"]
     assert device["total_bytes"] == mine["total_bytes"]
-    assert sum(c["overhead_bytes"] or 0 for c in process["contexts"]) == mine["context_bytes"] + mine["page_bytes"] - occupied
+    assert sum(c["overhead_bytes"] or 0 for c in process["contexts"]) == mine["context_bytes"] + mine["page_bytes"] - occupied - idle
     assert sum(o["bytes"] for o in device["others"]) == mine["others_bytes"]
     assert device["unattributed_bytes"] == mine["hidden_bytes"]
     assert device["peak_bytes"] == mine["peak_requested_bytes"]
-    for kind, entry in mine["kinds"].items():
-        assert process["by_kind"].get(kind, 0) == entry["requested_bytes"], kind
+    assert process["pool_idle_bytes"] is None or idle == pool_idle(mine)
+    assert {kind: bytes_ for kind, bytes_ in process["by_kind"].items() if bytes_} == kinds
     assert_adds_up(report)
 
 
