@@ -2,17 +2,19 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   hooks.def describes, gate.c asks.
- * Holds:   the program's own array is never asked: one of the same shape without memory is (vg_driver_array_bytes). So an array that was made while a
- *          stream captured can be asked for afterwards, whatever has become of it meanwhile.
+ * Holds:   the program's own array is never asked: one of the same shape without memory is
+ *          (vg_driver_array_bytes). So an array that was made while a stream captured can be
+ *          asked for afterwards, whatever has become of it meanwhile.
  * Threads: `waiting` is under the ledger lock, its count is read without it.
  */
 #include "interpose/arrays.h"
 
 #include "interpose/captures.h"
+#include "interpose/cuda_abi.h"
 #include "interpose/driver.h"
 #include "interpose/lifecycle.h"
 
-enum { WAITING_MAX = 256, SPARSE = 0x40, DEFERRED_MAPPING = 0x80 };
+enum { WAITING_MAX = 256 };
 
 static struct {
     struct waiting {
@@ -35,7 +37,8 @@ static uint64_t or_1(uint64_t n)
     return n ? n : 1;
 }
 
-/* CU_AD_FORMAT_*: 1, 8 are 8 bit; 2, 9, 16 are 16 bit; 3, 10, 32 are 32 bit. Others are block formats: taken as 1 byte. */
+/* CU_AD_FORMAT_*: 1, 8 are 8 bit; 2, 9, 16 are 16 bit; 3, 10, 32 are 32 bit. Others are block
+ * formats: taken as 1 byte. */
 static uint64_t format_bytes(uint32_t format)
 {
     switch (format) {
@@ -55,7 +58,7 @@ static uint64_t format_bytes(uint32_t format)
 uint64_t vg_arrays_guess(const struct vg_array_shape *shape)
 {
     uint64_t bytes = 0;
-    if (!shape || shape->flags & (SPARSE | DEFERRED_MAPPING))
+    if (!shape || shape->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
         return 0;
     for (uint32_t level = 0; level < or_1(shape->levels) && level < 32; level++) {
         uint64_t plane = product(or_1(shape->width >> level), or_1(shape->height >> level));

@@ -115,7 +115,6 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     CUarray_format Format;
     unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
-enum { CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80 };
 typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
     size_t size, alignment;
     unsigned int reserved[4];

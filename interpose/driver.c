@@ -195,8 +195,8 @@ uint64_t vg_driver_array_bytes(const struct vg_array_shape *shape, int32_t devic
                                     .NumChannels = shape->channels,
                                     .Flags = shape->flags | CUDA_ARRAY3D_DEFERRED_MAPPING};
     CUstreamCaptureMode mode = relax();
-    uint64_t bytes = shape->levels ? mipmap_bytes(&desc, shape->levels, device)
-                                   : flat_bytes(&desc, device);
+    uint64_t bytes =
+        shape->levels ? mipmap_bytes(&desc, shape->levels, device) : flat_bytes(&desc, device);
     unrelax(mode);
     return bytes;
 }

@@ -1,7 +1,9 @@
-/* driver.h -- the guard's own calls into the driver: saved real pointers, capture mode RELAXED, never inside another watched call's accounting.
+/* driver.h -- the guard's own calls into the driver, by saved real pointers.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Threads: any thread whose vg_thread.depth is set, so that hooks inside the driver pass through. A function that the driver lacks makes values unknown.
+ * Holds:   all of them, with their moments and capture modes, are in docs/driver-calls.md.
+ * Threads: any thread whose vg_thread.depth is set, so that hooks inside the driver pass
+ *          through. A function that the driver lacks makes values unknown.
  */
 #ifndef VG_DRIVER_H
 #define VG_DRIVER_H
@@ -30,12 +32,15 @@ bool vg_driver_primary_is_active(int32_t device);
 /* Free and total of the device of the current context. */
 bool vg_driver_mem_info(uint64_t *free_out, uint64_t *total_out);
 
-/* What the driver says an array (or mipmapped array) of this shape takes; 0 where it does not say. It tells that of arrays with deferred mapping only
- * (CUDA driver API, cuArrayGetMemoryRequirements), which have no memory: one such is made, asked and destroyed, in the current context. */
+/* What the driver says an array (or mipmapped array) of this shape takes; 0 where it does not
+ * say. It tells that of arrays with deferred mapping only (CUDA driver API,
+ * cuArrayGetMemoryRequirements), which have no memory: one such is made, asked and destroyed, in
+ * the current context. */
 uint64_t vg_driver_array_bytes(const struct vg_array_shape *shape, int32_t device);
 /* The size of the allocation that starts at addr; 0 unknown. */
 uint64_t vg_driver_range_bytes(uint64_t addr);
-/* Reserved and in use: a pool, a device's default pool (handle 0), a device's graph memory. False: not told. */
+/* Reserved and in use: a pool, a device's default pool (handle 0), a device's graph memory.
+ * False: not told. */
 bool vg_driver_pool_levels(int32_t device, uint64_t pool, uint64_t *reserved_out,
                            uint64_t *used_out);
 bool vg_driver_graph_levels(int32_t device, uint64_t *reserved_out, uint64_t *used_out);

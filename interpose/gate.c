@@ -156,20 +156,9 @@ static void ask_size(struct vg_event *e)
 {
     if (e->kind == VG_KIND_MEMPOOL || e->kind == VG_KIND_POOL || e->kind == VG_KIND_GRAPH)
         vg_sample_pools_in_use();
-<<<<<<< HEAD
-    bool is_later = (e->kind == VG_KIND_ARRAY || e->kind == VG_KIND_MIPMAP) && !e->bytes;
-    if (vg_captures_any() || is_later)
-        return;
-    uint64_t told = e->kind == VG_KIND_ARRAY    ? vg_driver_array_bytes(e->addr, e->device)
-                    : e->kind == VG_KIND_MIPMAP ? vg_driver_mipmap_bytes(e->addr, e->device)
-                    : e->kind == VG_KIND_IPC    ? vg_driver_range_bytes(e->addr)
-                                                : 0;
-    e->bytes = told ? told : e->bytes;
-=======
     if (e->kind == VG_KIND_IPC && !vg_captures_any())
         e->bytes = vg_driver_range_bytes(e->addr);
     vg_arrays_ask(e);
->>>>>>> cc49dd0 (Kinds: one allocation of every kind through every way in; an array takes what the driver says of its twin)
 }
 
 /* An acquisition that the driver granted. */

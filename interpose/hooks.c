@@ -29,39 +29,6 @@ static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 /* The device that properties of memory or of a pool name; -1: the host. */
 #define vg_device_of(props)                                                                        \
     ((props) && (props)->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? (props)->location.id : -1)
-<<<<<<< HEAD
-/* Where an array is refused nobody says its size: width x height x depth x channels x bytes of a channel. */
-#define vg_array_guess(desc, depth)                                                                \
-    ((desc) ? vg_bytes_product(vg_bytes_product((desc)->Width, vg_or_1((desc)->Height)),           \
-                               vg_bytes_product(vg_or_1(depth), vg_element_bytes(desc)))           \
-            : 0)
-/* Sparse arrays and those with deferred mapping take nothing until memory is mapped into them. */
-#define vg_is_mapped_later(desc)                                                                   \
-    (vg_field(desc, Flags) & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-#define vg_element_bytes(desc) ((desc)->NumChannels * vg_format_bytes((desc)->Format))
-
-static inline uint64_t vg_or_1(uint64_t n)
-{
-    return n ? n : 1;
-}
-
-/* CU_AD_FORMAT_*: 1, 8 are 8 bit; 2, 9, 16 are 16 bit; 3, 10, 32 are 32 bit. Others are block formats: taken as 1. */
-static inline uint64_t vg_format_bytes(CUarray_format format)
-{
-    switch ((unsigned)format) {
-    case 2:
-    case 9:
-    case 16:
-        return 2;
-    case 3:
-    case 10:
-    case 32:
-        return 4;
-    default:
-        return 1;
-    }
-}
-=======
 /* An array's shape, of either descriptor; it lives as long as the wrapper's call. */
 #define vg_plane(desc)                                                                             \
     ((desc) ? &(struct vg_array_shape){.width = (desc)->Width,                                     \
@@ -78,7 +45,6 @@ static inline uint64_t vg_format_bytes(CUarray_format format)
                                        .flags = (desc)->Flags,                                     \
                                        .levels = (levels_)}                                        \
             : NULL)
->>>>>>> cc49dd0 (Kinds: one allocation of every kind through every way in; an array takes what the driver says of its twin)
 
 static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
 {

@@ -1,8 +1,8 @@
-/* case_kinds.c -- one allocation of every kind on every device, by the driver API; then all of them freed.
+/* case_kinds.c -- one allocation of every kind on every device, by the driver API; then freed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * case_kinds plain | capture      capture: while a stream captures in RELAXED mode, in which every call is allowed
- * Lines "bytes DEVICE KIND N": what was asked for, where the call says it.
+ * case_kinds plain | capture      capture: while a stream captures in RELAXED mode, in which
+ * every call is allowed Lines "bytes DEVICE KIND N": what was asked for, where the call says it.
  */
 #include "case.h"
 #include "steps.h"
@@ -20,7 +20,7 @@ static struct made {
     CUcontext context;
     CUstream stream, capturing;
     CUmemoryPool pool;
-    CUdeviceptr plain, pitched, managed, from_default, from_own, mapped;
+    CUdeviceptr plain, pitched, managed, from_default, from_own, mapped, shown;
     void *pinned, *pinned_too;
     char *registered;
     CUmemGenericAllocationHandle handle, host_handle, imported;
@@ -94,6 +94,9 @@ static void make_virtual(struct made *m, int device)
     NEED(cuMemImportFromShareableHandle(&m->imported, (void *)(uintptr_t)fd,
                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
     close(fd);
+    /* Nobody says how large it is until it is mapped. */
+    NEED(cuMemAddressReserve(&m->shown, handle_bytes, 0, 0, 0) == CUDA_SUCCESS);
+    NEED(cuMemMap(m->shown, handle_bytes, 0, m->imported, 0) == CUDA_SUCCESS);
     prop.requestedHandleTypes = 0;
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
     prop.location.id = 0;
@@ -103,6 +106,8 @@ static void make_virtual(struct made *m, int device)
 static void free_virtual(struct made *m)
 {
     NEED(cuMemRelease(m->host_handle) == CUDA_SUCCESS);
+    NEED(cuMemUnmap(m->shown, handle_bytes) == CUDA_SUCCESS);
+    NEED(cuMemAddressFree(m->shown, handle_bytes) == CUDA_SUCCESS);
     NEED(cuMemRelease(m->imported) == CUDA_SUCCESS);
     NEED(cuMemRelease(m->handle) == CUDA_SUCCESS);
     NEED(cuMemUnmap(m->mapped, handle_bytes) == CUDA_SUCCESS);
@@ -114,11 +119,8 @@ static void make_arrays(struct made *m)
     CUDA_ARRAY_DESCRIPTOR line = {.Width = 1000, .Format = CU_AD_FORMAT_HALF, .NumChannels = 1};
     CUDA_ARRAY_DESCRIPTOR plane = {
         .Width = 300, .Height = 200, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
-    CUDA_ARRAY3D_DESCRIPTOR box = {.Width = 64,
-                                   .Height = 32,
-                                   .Depth = 5,
-                                   .Format = CU_AD_FORMAT_FLOAT,
-                                   .NumChannels = 2};
+    CUDA_ARRAY3D_DESCRIPTOR box = {
+        .Width = 64, .Height = 32, .Depth = 5, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 2};
     NEED(cuArrayCreate(&m->array[0], &line) == CUDA_SUCCESS);
     NEED(cuArrayCreate(&m->array[1], &plane) == CUDA_SUCCESS);
     NEED(cuArray3DCreate(&m->array[2], &box) == CUDA_SUCCESS);

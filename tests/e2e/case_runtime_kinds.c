@@ -1,8 +1,9 @@
-/* case_runtime_kinds.c -- one allocation of every kind that the runtime API makes, on every device; then all of them freed.
+/* case_runtime_kinds.c -- one allocation of every kind that the runtime API has; then all freed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * case_runtime_kinds plain | capture      capture: while a stream captures in RELAXED mode, in which every call is allowed
- * Lines "bytes DEVICE KIND N": what was asked for, where the call says it.
+ * case_runtime_kinds plain | capture      capture: while a stream captures in RELAXED mode, in
+ * which every call is allowed Lines "bytes DEVICE KIND N": what was asked for, where the call
+ * says it.
  */
 #include <cuda_runtime_api.h>
 

@@ -283,6 +283,34 @@ static void test_a_full_record_knows_contexts_mappings_and_refused_frees(void **
     unit_check_ledger(unit);
 }
 
+static enum vg_status resize(struct unit *unit, uint64_t bytes)
+{
+    struct vg_event event = {.op = VG_OP_RESIZE, .kind = VG_KIND_ARRAY, .addr = A, .bytes = bytes};
+    return vg_ledger_apply(&unit->ledger, &event);
+}
+
+static void test_a_guess_is_replaced_once(void **state)
+{
+    struct unit *unit = *state;
+    struct vg_event event = {.op = VG_OP_ALLOC,
+                             .kind = VG_KIND_ARRAY,
+                             .flags = VG_SLOT_GUESSED,
+                             .addr = A,
+                             .bytes = 100};
+    assert_int_equal(resize(unit, 200), VG_NOT_FOUND);
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    assert_int_equal(resize(unit, 200), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 200);
+    assert_int_equal(unit_device(unit, 0)->kind_bytes[VG_KIND_ARRAY], 200);
+    assert_int_equal(unit_device(unit, 0)->peak_bytes[VG_LAYER_DRIVER], 200);
+    assert_int_equal(unit_device(unit, 0)->alloc_count, 1);
+    assert_int_equal(resize(unit, 300), VG_NOT_FOUND);
+    unit_check_ledger(unit);
+    event = (struct vg_event){.op = VG_OP_FREE, .kind = VG_KIND_ARRAY, .addr = A};
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->tracked_bytes, 0);
+}
+
 /* Sites full, and a context of another device than the call names: only the slot can say the
  * device. */
 static void test_without_a_site_the_device_is_kept(void **state)
@@ -421,6 +449,7 @@ int main(void)
         TEST(test_one_allocation_at_a_time_needs_no_more_memory),
         TEST(test_memory_per_live_allocation_is_within_the_budget),
         TEST(test_memory_per_site_is_within_the_budget),
+        TEST(test_a_guess_is_replaced_once),
         TEST(test_a_bad_event_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
