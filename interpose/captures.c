@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   notes.c tells; gate.c, sample.c and graphs.c ask.
- * Holds:   a member is a stream or an event of an open capture, with the capture's number; the origin stream ends it. Numbers are never used again.
+ * Holds:   a member is a stream or an event of an open capture, with the capture's number; the
+ *          origin stream ends it. Numbers are never used again.
  * Threads: the table is under the ledger lock; `open` is read without it.
- * Source:  CUDA driver API, Stream Management: a stream joins a capture by waiting for an event that was recorded in it; cuStreamEndCapture ends it
- *          also where it reports that the capture was invalidated, but not from the wrong thread (908).
+ * Source:  CUDA driver API, Stream Management: a stream joins a capture by waiting for an event
+ *          that was recorded in it; cuStreamEndCapture ends it also where it reports that the
+ *          capture was invalidated, but not from the wrong thread (908).
  */
 #include "interpose/captures.h"
 

@@ -1,9 +1,10 @@
 /* captures.h -- which streams are capturing.
  * SPDX-License-Identifier: Apache-2.0
  *
- * "Capturing" is a set of stream handles. It begins with cuStreamBeginCapture, spreads through events, and is cleaned by the end of the capture, whatever
- * its status, and by the end of the stream or of its context: it may not stick, since while it is not empty the guard asks the driver nothing but
- * what design section 4 allows.
+ * "Capturing" is a set of stream handles. It begins with cuStreamBeginCapture, spreads through
+ * events, and is cleaned by the end of the capture, whatever its status, and by the end of the
+ * stream or of its context: it may not stick, since while it is not empty the guard asks the driver
+ * nothing but what design section 4 allows.
  */
 #ifndef VG_CAPTURES_H
 #define VG_CAPTURES_H
@@ -13,7 +14,8 @@
 
 /* Is any stream of this process capturing? Lock-free. */
 bool vg_captures_any(void);
-/* The number of the capture that a stream is part of; 0 none. Lock-free where none is open; else takes the ledger lock. */
+/* The number of the capture that a stream is part of; 0 none. Lock-free where none is open; else
+ * takes the ledger lock. */
 uint64_t vg_captures_of(struct vg_guard *guard, uint64_t stream);
 
 void vg_captures_begin(struct vg_guard *guard, const struct vg_note *n);

@@ -1,8 +1,10 @@
 /* config.c -- options, rank, and the place of the record.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   lifecycle.c, when COLD ends. The only reader of the environment in the library (but for VRAMGUARD_SUMMARY in finish.c).
- * Holds:   nothing is overwritten and no symbolic link is followed: a name that is taken gets -2, -3, ...
+ * Place:   lifecycle.c, when COLD ends. The only reader of the environment in the library (but for
+ *          VRAMGUARD_SUMMARY in finish.c).
+ * Holds:   nothing is overwritten and no symbolic link is followed: a name that is taken gets -2,
+ *          -3, ...
  */
 #include "interpose/config.h"
 
@@ -82,7 +84,8 @@ int32_t vg_config_rank(void)
     return number_of("SLURM_NTASKS") > 1 ? number_of("SLURM_PROCID") : -1;
 }
 
-/* File systems on which a page fault can wait for a network: the record's mapping does not go there. Numbers from statfs(2) and linux/magic.h. */
+/* File systems on which a page fault can wait for a network: the record's mapping does not go
+ * there. Numbers from statfs(2) and linux/magic.h. */
 static bool is_network(const char *directory)
 {
     static const uint32_t magic[] = {

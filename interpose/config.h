@@ -12,7 +12,8 @@
 void vg_config_options(struct vg_guard *guard);
 /* From RANK and its like; -1 none. */
 int32_t vg_config_rank(void);
-/* Makes the record file and sets record_path and stem. Falls back to $TMPDIR, /tmp, a memfd, each with one line. VG_IO: not even a memfd. */
+/* Makes the record file and sets record_path and stem. Falls back to $TMPDIR, /tmp, a memfd, each
+ * with one line. VG_IO: not even a memfd. */
 enum vg_status vg_config_create_record(struct vg_guard *guard);
 
 #endif

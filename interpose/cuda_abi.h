@@ -1,8 +1,10 @@
-/* cuda_abi.h -- the driver's and the runtime's types and prototypes as far as we touch them: building needs no CUDA toolkit.
+/* cuda_abi.h -- the driver's and the runtime's types and prototypes as far as we touch them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Written from the public interface (CUDA 13.0). Where NVIDIA's headers are at hand the conformance test compares every hook row and every type
- * here with them.
+ * Building needs no CUDA toolkit.
+ *
+ * Written from the public interface (CUDA 13.0). Where NVIDIA's headers are at hand the conformance
+ * test compares every hook row and every type here with them.
  */
 #ifndef VG_CUDA_ABI_H
 #define VG_CUDA_ABI_H

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   gate.c and sample.c ask; nobody else in the guard calls the driver.
- * Holds:   nothing here synchronises, allocates on the device, or touches a stream, an event or a pool. cuMemGetInfo and the description of a device are
- *          asked in capture mode RELAXED, so that they never invalidate a capture of the program.
+ * Holds:   nothing here synchronises, allocates on the device, or touches a stream, an event or a
+ *          pool. cuMemGetInfo and the description of a device are asked in capture mode RELAXED, so
+ *          that they never invalidate a capture of the program.
  */
 #include "interpose/driver.h"
 

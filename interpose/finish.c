@@ -1,9 +1,11 @@
 /* finish.c -- the end of a guarded process: exit status, the last look, whether the record stays.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   exit() -> on_exit note -> the library's destructor; _exit, _Exit and quick_exit come through here directly.
- * Holds:   only the process that made the record ends it: a vfork child shares our memory and calls _exit when its exec fails, a forked one is OFF. What lives
- *          at the end is "live at exit", never "leaked": destructors that run after us may still free it.
+ * Place:   exit() -> on_exit note -> the library's destructor; _exit, _Exit and quick_exit come
+ *          through here directly.
+ * Holds:   only the process that made the record ends it: a vfork child shares our memory and calls
+ *          _exit when its exec fails, a forked one is OFF. What lives at the end is "live at exit",
+ *          never "leaked": destructors that run after us may still free it.
  */
 #include "interpose/finish.h"
 
@@ -152,9 +154,10 @@ static void finish(struct vg_guard *guard)
     vg_thread.depth--;
 }
 
-/* --- the ways to end --------------------------------------------------------------------------------------------------- */
+/* --- the ways to end -------------------------------------------------------------------------- */
 
-/* exit() or a return from main: the driver is still up, so this is the last moment to look at the device. */
+/* exit() or a return from main: the driver is still up, so this is the last moment to look at the
+ * device. */
 static void note_exit(int status, void *unused)
 {
     (void)unused;
@@ -199,7 +202,8 @@ enum end { END_EXIT, END_EXIT_C99, END_QUICK, END_COUNT };
 static const char *const end_names[END_COUNT] = {"_exit", "_Exit", "quick_exit"};
 static end_fn *end_reals[END_COUNT];
 
-/* Before the program runs: _exit may come from a signal handler or a vfork child, where nothing may be looked up. */
+/* Before the program runs: _exit may come from a signal handler or a vfork child, where nothing may
+ * be looked up. */
 __attribute__((constructor)) static void find_ends(void)
 {
     for (unsigned i = 0; i < END_COUNT; i++) {

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   wrapper -> gate -> origin (outside the lock) -> ledger (inside it) -> sample, incident.
- * Holds:   a thread is inside at most one watched call; whatever the driver or the guard itself calls meanwhile passes through. A release leaves the ledger
- *          before the real call, because the address may be handed out again before that returns. errno is the program's.
+ * Holds:   a thread is inside at most one watched call; whatever the driver or the guard itself
+ *          calls meanwhile passes through. A release leaves the ledger before the real call,
+ *          because the address may be handed out again before that returns. errno is the program's.
  */
 #include "interpose/gate.h"
 
@@ -27,7 +28,8 @@ static bool is_about_a_context(uint8_t op)
     return op == VG_OP_CTX_CREATE || op == VG_OP_CTX_DESTROY || op == VG_OP_CTX_RESET;
 }
 
-/* A stream-ordered call inside a capture makes a node of a graph; memory changes when that is launched. */
+/* A stream-ordered call inside a capture makes a node of a graph; memory changes when that is
+ * launched. */
 static uint64_t capture_of(struct vg_guard *guard, const struct vg_event *e)
 {
     bool is_ordered = e->kind == VG_KIND_POOL || (e->op == VG_OP_FREE && e->kind == VG_KIND_NONE);
@@ -52,7 +54,8 @@ static void put_back(struct vg_guard *guard, struct vg_event *e)
     vg_guard_unlock(guard);
 }
 
-/* A call from a signal handler that interrupted the guard itself: let through, and counted as not seen. */
+/* A call from a signal handler that interrupted the guard itself: let through, and counted as not
+ * seen. */
 static void drop(void)
 {
     struct vg_guard *guard = vg_lifecycle_guard(false);
@@ -60,7 +63,8 @@ static void drop(void)
         __atomic_fetch_add(&guard->record.header->dropped_count, 1, __ATOMIC_RELAXED);
 }
 
-/* Free memory before a context is made, where a context on that device is current: its fall is what the new one costs. */
+/* Free memory before a context is made, where a context on that device is current: its fall is what
+ * the new one costs. */
 static uint64_t free_before(int32_t device)
 {
     struct vg_driver_context context;
@@ -105,7 +109,8 @@ bool vg_gate_enter(struct vg_event *e)
     return guard != NULL;
 }
 
-/* The context that an allocation is made in, put into the record where it is new. With the lock held. */
+/* The context that an allocation is made in, put into the record where it is new. With the lock
+ * held. */
 static void note_context(struct vg_guard *guard, const struct vg_event *e)
 {
     if (e->op != VG_OP_ALLOC || !e->context_id || vg_ledger_context(&guard->ledger, e->context_id))
@@ -288,7 +293,7 @@ void vg_gate_leave(struct vg_event *e, int status)
     errno = saved_errno;
 }
 
-/* --- the runtime above the driver ------------------------------------------------------------------------------------- */
+/* --- the runtime above the driver ------------------------------------------------------------- */
 
 void vg_gate_runtime_enter(struct vg_runtime_call *call, const struct vg_event *e)
 {
@@ -308,7 +313,8 @@ static bool was_listed(struct vg_guard *guard, uint64_t addr)
     return listed;
 }
 
-/* The call worked and no driver call was seen in it: a runtime that reached the driver past us. Its word has to do. */
+/* The call worked and no driver call was seen in it: a runtime that reached the driver past us. Its
+ * word has to do. */
 static void fall_back(struct vg_event *e)
 {
     struct vg_own own;
@@ -339,7 +345,7 @@ void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int
     errno = saved_errno;
 }
 
-/* --- blocks of a framework's allocator -------------------------------------------------------------------------------- */
+/* --- blocks of a framework's allocator -------------------------------------------------------- */
 
 void vg_gate_block(struct vg_guard *guard, struct vg_event *e)
 {

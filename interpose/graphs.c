@@ -1,13 +1,16 @@
 /* graphs.c -- memory nodes of graphs, from the node to the launch that makes its memory live.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   notes.c and gate.c tell; the ledger learns of an allocation of kind GRAPH when a launch makes it, and of its end when a launch, or a free of
- *          its address, ends it.
- * Holds:   a plan is the list of memory nodes of a capture under way, of a graph, or of an executable graph, in the order in which they were made. An
- *          allocation that the same plan frees is live for no moment outside a launch and is not counted.
+ * Place:   notes.c and gate.c tell; the ledger learns of an allocation of kind GRAPH when a launch
+ *          makes it, and of its end when a launch, or a free of its address, ends it.
+ * Holds:   a plan is the list of memory nodes of a capture under way, of a graph, or of an
+ *          executable graph, in the order in which they were made. An allocation that the same plan
+ *          frees is live for no moment outside a launch and is not counted.
  * Threads: everything here is under the ledger lock.
- * Source:  CUDA programming guide, Graph Memory Nodes: addresses are fixed when the node is made, memory is there from the launch on, and an allocation that
- *          its graph does not free lives on until cuMemFree(Async) or another graph frees it. Graphs with memory nodes are never cloned or nested.
+ * Source:  CUDA programming guide, Graph Memory Nodes: addresses are fixed when the node is made,
+ *          memory is there from the launch on, and an allocation that its graph does not free lives
+ *          on until cuMemFree(Async) or another graph frees it. Graphs with memory nodes are never
+ *          cloned or nested.
  */
 #include "interpose/graphs.h"
 

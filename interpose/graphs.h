@@ -7,7 +7,8 @@
 #include "interpose/lifecycle.h"
 #include "interpose/notes.h"
 
-/* A stream-ordered allocation or free inside a capture: a node of the graph to be. e->stack and e->api are set. With the ledger lock held. */
+/* A stream-ordered allocation or free inside a capture: a node of the graph to be. e->stack and
+ * e->api are set. With the ledger lock held. */
 void vg_graphs_capture_alloc(struct vg_guard *guard, uint64_t capture, const struct vg_event *e);
 void vg_graphs_capture_free(struct vg_guard *guard, uint64_t capture, uint64_t addr);
 /* A capture ended: its nodes are those of `graph`, or nobody's (0). With the ledger lock held. */

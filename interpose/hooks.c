@@ -1,7 +1,8 @@
 /* hooks.c -- the wrappers, made from hooks.def.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   program -> wrapper -> gate -> real function. One wrapper shape serves all rows of a class; what differs is in the row.
+ * Place:   program -> wrapper -> gate -> real function. One wrapper shape serves all rows of a
+ *          class; what differs is in the row.
  * Holds:   a wrapper returns what the real function returned, and calls it exactly once.
  * Not here: the map from pointers to wrappers (providers.c), policy (gate.c, incident.c).
  */
@@ -17,7 +18,8 @@
 
 #define UNWRAP(...) __VA_ARGS__
 
-/* a x b, or nearly the largest number where that is more: an absurd request stays absurd (the largest is VG_UNKNOWN). */
+/* a x b, or nearly the largest number where that is more: an absurd request stays absurd (the
+ * largest is VG_UNKNOWN). */
 static inline uint64_t vg_bytes_product(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -58,7 +60,8 @@ static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
     }
 }
 
-/* Every exported name, declared: the compiler then checks wrapper, row and cuda_abi.h against each other. */
+/* Every exported name, declared: the compiler then checks wrapper, row and cuda_abi.h against each
+ * other. */
 #define HOOK(symbol, asked, since, ps, op, kind, params, args, before, after)                      \
     VG_EXPORT CUresult symbol params;
 #define NOTE(symbol, asked, since, ps, note, params, args, before, after)                          \
@@ -67,9 +70,10 @@ static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
 #define LOOKUP(symbol, class, type, params, args, out)         VG_EXPORT type symbol params;
 #include "interpose/hooks.def"
 
-/* --- the body of each wrapper; `slot` says whose real function is meant ---------------------------------------------- */
+/* --- the body of each wrapper; `slot` says whose real function is meant ----------------------- */
 
-/* A direct call can reach us where the driver behind us lacks the function: that is what it says then. */
+/* A direct call can reach us where the driver behind us lacks the function: that is what it says
+ * then. */
 #define REAL_OR(missing, symbol)                                                                   \
     __typeof__(&symbol) real = (__typeof__(&symbol))vg_hooks_real(slot, VG_HOOK_##symbol);         \
     if (!real)                                                                                     \
@@ -132,7 +136,7 @@ static void vg_note_node(struct vg_note *n, const CUgraphNodeParams *params)
     }
 #include "interpose/hooks.def"
 
-/* --- one entry per provider slot, and the exported one --------------------------------------------------------------- */
+/* --- one entry per provider slot, and the exported one ---------------------------------------- */
 
 #define ENTRIES(symbol, type, params, args)                                                        \
     static type entry0_##symbol params                                                             \

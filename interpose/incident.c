@@ -1,9 +1,11 @@
 /* incident.c -- is a failed allocation final? What is counted, and what is written.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   gate.c and torch.c report; families.def says who decides; incident_file.c writes the file and starts the tool.
- * Holds:   one failure is one incident, whatever reports it. Every final failure is counted at its site; only the 1st, 10th, 100th ... is written, and no
- *          more than max_reports of them: the record stays the same size however often a program fails and goes on.
+ * Place:   gate.c and torch.c report; families.def says who decides; incident_file.c writes the
+ *          file and starts the tool.
+ * Holds:   one failure is one incident, whatever reports it. Every final failure is counted at its
+ *          site; only the 1st, 10th, 100th ... is written, and no more than max_reports of them:
+ *          the record stays the same size however often a program fails and goes on.
  * Threads: any; vg_thread.depth is set, no lock held on entry.
  */
 #include "interpose/incident.h"
@@ -27,7 +29,8 @@ void vg_incident_framework_is_caching(uint8_t family)
         atomic_fetch_or(&caching_families, bit);
 }
 
-/* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a capture in progress. Counted, never an incident. */
+/* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a
+ * capture in progress. Counted, never an incident. */
 static bool is_a_wrong_call(int status, const struct vg_event *e)
 {
     return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
@@ -97,7 +100,8 @@ static bool is_power_of_ten(uint64_t n)
     return n == 1;
 }
 
-/* Counts a final failure and fills the incident. False: this one is not written. With the lock held. */
+/* Counts a final failure and fills the incident. False: this one is not written. With the lock
+ * held. */
 static bool count_final(struct vg_guard *guard, const struct vg_pending *pending, uint8_t family,
                         struct vg_incident *out)
 {

@@ -10,7 +10,8 @@
 void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status);
 /* One succeeded on this thread: what failed before it was not final. */
 void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e);
-/* A framework's own word that it gives up: final. requested_bytes: what it was asked for. It holds its lock: nothing waits. */
+/* A framework's own word that it gives up: final. requested_bytes: what it was asked for. It holds
+ * its lock: nothing waits. */
 void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32_t device,
                                    uint64_t requested_bytes);
 /* A usage callback of a framework came: its allocator is the caching one. */

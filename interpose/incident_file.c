@@ -1,9 +1,10 @@
-/* incident_file.c -- the file of an incident, the tool that reads it, and the five lines where there is no tool.
+/* incident_file.c -- the file of an incident, the tool that reads it, and the lines without one.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   incident.c has decided; from here on it is files and processes.
- * Holds:   the copy is made under the ledger lock into memory, and from there to the disk without it: the program's other threads wait for the memory copy
- *          only. No lock is held while the tool runs. Nothing is written where RLIMIT_FSIZE would turn a write into a signal.
+ * Holds:   the copy is made under the ledger lock into memory, and from there to the disk without
+ *          it: the program's other threads wait for the memory copy only. No lock is held while the
+ *          tool runs. Nothing is written where RLIMIT_FSIZE would turn a write into a signal.
  */
 #include "interpose/incident_file.h"
 
@@ -23,7 +24,7 @@
 
 extern char **environ;
 
-/* --- the file ---------------------------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static bool fits_file_limit(uint64_t bytes)
 {
@@ -45,7 +46,8 @@ static bool copy_bytes(int from, int to, uint64_t bytes)
     return true;
 }
 
-/* The memfd's bytes as a file of their own. Its descriptor, or -1 with a reason in *why_out; nothing half-written stays. */
+/* The memfd's bytes as a file of their own. Its descriptor, or -1 with a reason in *why_out;
+ * nothing half-written stays. */
 static int save(int memory, const char *path, int *why_out)
 {
     struct stat st;
@@ -67,7 +69,7 @@ static int save(int memory, const char *path, int *why_out)
     return -1;
 }
 
-/* --- the tool ---------------------------------------------------------------------------------------------------------- */
+/* --- the tool --------------------------------------------------------------------------------- */
 
 static bool is_program(const char *path)
 {
@@ -121,7 +123,8 @@ struct order {
     _Atomic(int) *ended_out;
 };
 
-/* False: the tool is not there or did not do its work. True also where it was started and is not waited for. */
+/* False: the tool is not there or did not do its work. True also where it was started and is not
+ * waited for. */
 static bool render(struct vg_guard *guard, const struct order *order)
 {
     char tool[VG_PATH_MAX], stem[VG_PATH_MAX + 64], limit[32], what[32];
@@ -155,7 +158,7 @@ void vg_incident_render_exit(struct vg_guard *guard, int fd)
            &(struct order){.fd = fd, .name = "exit-1", .report = VG_REPORT_JSON, .wait = true});
 }
 
-/* --- the five lines ---------------------------------------------------------------------------------------------------- */
+/* --- the five lines --------------------------------------------------------------------------- */
 
 static const char *string_of(struct vg_guard *guard, uint32_t id)
 {
@@ -200,7 +203,7 @@ static void print_summary(struct vg_guard *guard, const struct vg_incident *inci
         vg_guard_print(guard, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* --- reports that nobody waits for ------------------------------------------------------------- */
+/* --- reports that nobody waits for ------------------------------------------------------------ */
 
 struct promise {
     _Atomic(int) state; /* 0 free, 1 being filled or settled, 2 outstanding */
@@ -239,7 +242,7 @@ void vg_incident_settle(struct vg_guard *guard)
     }
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void fill_host(struct vg_incident *incident)
 {

@@ -2,9 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   gate.c asks vg_lifecycle_guard() at every call; finish.c ends it.
- * Holds:   the state is a word in a page of its own that the kernel zeroes in a forked child, whichever way it was forked; zero is OFF. No page yet: COLD.
- *          Transitions go through vg_lifecycle_move(), checked against the table of legal pairs.
- * Threads: the thread that ends COLD starts; others that allocate meanwhile wait for it, at most a second, then pass through.
+ * Holds:   the state is a word in a page of its own that the kernel zeroes in a forked child,
+ *          whichever way it was forked; zero is OFF. No page yet: COLD. Transitions go through
+ *          vg_lifecycle_move(), checked against the table of legal pairs.
+ * Threads: the thread that ends COLD starts; others that allocate meanwhile wait for it, at most a
+ * second, then pass through.
  */
 #include "interpose/lifecycle.h"
 
@@ -61,7 +63,8 @@ bool vg_lifecycle_move(enum vg_state from, enum vg_state to)
            atomic_compare_exchange_strong(word, &expected, to);
 }
 
-/* The coarse clock: a few milliseconds of resolution for a tenth of the cost, and this is asked at every event. */
+/* The coarse clock: a few milliseconds of resolution for a tenth of the cost, and this is asked at
+ * every event. */
 uint64_t vg_guard_now(const struct vg_guard *guard)
 {
     struct timespec now;
@@ -137,7 +140,7 @@ void vg_guard_unlock_changed(struct vg_guard *guard)
     vg_guard_unlock(guard);
 }
 
-/* --- starting -------------------------------------------------------------------------------------------------------- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static uint32_t read_cmdline(struct vg_stacks *stacks)
 {

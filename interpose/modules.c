@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   origin.c turns raw return addresses into frames here.
- * Holds:   `table` is sorted by address and agrees with the loader's list as of `adds` and `subs`; an entry in `cache` is of the current table. The loader's
- *          counters are read before every stack: libraries also come and go without a dlopen that anybody sees.
+ * Holds:   `table` is sorted by address and agrees with the loader's list as of `adds` and `subs`;
+ *          an entry in `cache` is of the current table. The loader's counters are read before every
+ *          stack: libraries also come and go without a dlopen that anybody sees.
  */
 #include "interpose/modules.h"
 

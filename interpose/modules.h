@@ -1,7 +1,10 @@
-/* modules.h -- from a code address to a frame of the record: which loaded object it is in, and what that says about the caller.
+/* modules.h -- from a code address to a frame of the record.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Threads: the caller holds the ledger lock (the loader's own list lock is taken below it, and nothing of ours is called from there).
+ * Which loaded object it is in, and what that says about the caller.
+ *
+ * Threads: the caller holds the ledger lock (the loader's own list lock is taken below it, and
+ * nothing of ours is called from there).
  */
 #ifndef VG_MODULES_H
 #define VG_MODULES_H
@@ -20,9 +23,11 @@ struct vg_family_row {
 };
 extern const struct vg_family_row vg_family_rows[VG_FAMILY_COUNT];
 
-/* Looks at what the loader has done since the last call. Before addresses of one stack are looked up. */
+/* Looks at what the loader has done since the last call. Before addresses of one stack are looked
+ * up. */
 void vg_modules_refresh(struct vg_stacks *stacks);
-/* The frame of a return address; 0: no room. families_out: bit per family is set where its module matches. own_out: it is code of this library. */
+/* The frame of a return address; 0: no room. families_out: bit per family is set where its module
+ * matches. own_out: it is code of this library. */
 uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io,
                           bool *own_out);
 

@@ -1,7 +1,8 @@
 /* notes.c -- the way of a note to what takes it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   wrappers of NOTE rows -> captures.c, graphs.c. Like the gate: one call deep per thread, errno is the program's.
+ * Place:   wrappers of NOTE rows -> captures.c, graphs.c. Like the gate: one call deep per thread,
+ *          errno is the program's.
  */
 #include "interpose/notes.h"
 

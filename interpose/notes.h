@@ -20,7 +20,8 @@ struct vg_note {
     uint64_t stream, object /* event, executable graph */, graph, addr, bytes;
 };
 
-/* False: nothing to note (cold, off, nested, or no capture that an event could join); the wrapper passes through. */
+/* False: nothing to note (cold, off, nested, or no capture that an event could join); the wrapper
+ * passes through. */
 bool vg_note_enter(const struct vg_note *n);
 void vg_note_leave(struct vg_note *n, int status);
 

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   sample.c, at incidents, at the end, and once a program has run for a while.
- * Holds:   types and function names are those of NVML's public header (12 and 13). A process list entry is read in the layout of the version that answered:
- *          16 bytes without a suffix, 24 bytes for _v2 and _v3. 2^64-1 means "not told".
+ * Holds:   types and function names are those of NVML's public header (12 and 13). A process list
+ *          entry is read in the layout of the version that answered: 16 bytes without a suffix, 24
+ *          bytes for _v2 and _v3. 2^64-1 means "not told".
  */
 #include "interpose/nvml.h"
 
@@ -115,7 +116,8 @@ static bool find_device(const uint8_t *uuid, const char *pci, device_t *out, boo
     return pci && pci[0] && state.by_pci && state.by_pci(pci, out) == 0;
 }
 
-/* This process's number in every pid namespace it is in (a container's NVML may name the host's). */
+/* This process's number in every pid namespace it is in (a container's NVML may name the
+ * host's). */
 static unsigned own_pids(uint32_t *out)
 {
     char text[4096];
@@ -191,7 +193,8 @@ static bool add_list(processes_fn *ask, device_t device, struct list *list)
     return true;
 }
 
-/* Not found by number: an entry whose pid means nothing here and whose bytes are what we hold plus a context or so may be us. */
+/* Not found by number: an entry whose pid means nothing here and whose bytes are what we hold plus
+ * a context or so may be us. */
 static void mark_likely_self(struct vg_nvml_report *out, uint64_t tracked_bytes)
 {
     const uint64_t overhead_max = UINT64_C(3)

@@ -1,8 +1,10 @@
 /* origin.c -- native and Python frames of a call, and their ids in the record.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   gate.c and incident.c: capture outside the lock (it may take microseconds), intern inside it (it may write to the record).
- * Holds:   frames of this library are never kept. Native frames come first, then Python's, each innermost first.
+ * Place:   gate.c and incident.c: capture outside the lock (it may take microseconds), intern
+ *          inside it (it may write to the record).
+ * Holds:   frames of this library are never kept. Native frames come first, then Python's, each
+ *          innermost first.
  */
 #include "interpose/origin.h"
 

@@ -19,8 +19,8 @@ struct vg_origin {
 
 /* Takes the stack, raw. No lock of ours held. */
 void vg_origin_capture(const struct vg_options *options, struct vg_origin *out);
-/* Makes it a stack of the record; on the thread that captured, before it returns to its caller, with the ledger lock held. families_out: of the
- * native frames (bits by enum vg_family). */
+/* Makes it a stack of the record; on the thread that captured, before it returns to its caller,
+ * with the ledger lock held. families_out: of the native frames (bits by enum vg_family). */
 uint32_t vg_origin_intern(struct vg_ledger *ledger, const struct vg_options *options,
                           const struct vg_origin *origin, uint32_t *families_out);
 

@@ -1,9 +1,11 @@
-/* providers.c -- which loaded library has the real functions, and the map from their pointers to our wrappers.
+/* providers.c -- which loaded library has the real functions, and their map to our wrappers.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   dlsym and the LOOKUP rows give every pointer they hand out to vg_hooks_map(); wrappers ask vg_hooks_real().
- * Holds:   a wrapper is chosen by the pointer that the real look-up returned, never by the name that was asked for. A provider, once published, stays:
- *          its library is held open, because programs keep the pointers for ever.
+ * Place:   dlsym and the LOOKUP rows give every pointer they hand out to vg_hooks_map(); wrappers
+ *          ask vg_hooks_real().
+ * Holds:   a wrapper is chosen by the pointer that the real look-up returned, never by the name
+ *          that was asked for. A provider, once published, stays: its library is held open, because
+ *          programs keep the pointers for ever.
  * Threads: any. The loader is never called with the lock held.
  */
 #include <dlfcn.h>
@@ -86,7 +88,8 @@ static int slot_of_base(enum vg_hook_class class, uintptr_t base)
     return -1;
 }
 
-/* The real functions of a library, as its own handle gives them. A look-up by handle also searches what the library needs: only its own count. */
+/* The real functions of a library, as its own handle gives them. A look-up by handle also searches
+ * what the library needs: only its own count. */
 static void collect(struct provider *out, enum vg_hook_class class, const struct vg_object *object)
 {
     out->handle = vg_resolve_open(object->path, RTLD_LAZY | RTLD_NOLOAD);
@@ -188,7 +191,8 @@ static bool is_ahead_of_us(const struct vg_object *object)
     return search.found && search.wanted != search.own;
 }
 
-/* What the caller's own module sees under that name: its own scope first (a library opened RTLD_LOCAL sees its own runtime), then the global one. */
+/* What the caller's own module sees under that name: its own scope first (a library opened
+ * RTLD_LOCAL sees its own runtime), then the global one. */
 static void *real_for_caller(const char *symbol, const void *caller)
 {
     struct vg_object object;
@@ -196,7 +200,8 @@ static void *real_for_caller(const char *symbol, const void *caller)
     if (caller && vg_resolve_object(caller, &object) && object.path[0]) {
         void *real = vg_resolve_loaded(object.path, symbol);
         struct vg_object provider;
-        /* An interposer in front of us finds itself: what it means is whatever comes after us. A library behind us that brought a runtime means that one. */
+        /* An interposer in front of us finds itself: what it means is whatever comes after us. A
+         * library behind us that brought a runtime means that one. */
         bool is_its_own =
             real && vg_resolve_object(real, &provider) && provider.base == object.base;
         if (real && !(is_its_own && is_ahead_of_us(&object)) && locate(real, &slot, &hook))
@@ -234,7 +239,8 @@ unsigned vg_hooks_slot_of_caller(unsigned hook, const void *caller)
     if ((known & ~UINT64_C(0xff)) == key && (known & 0xff) &&
         vg_hooks_real((unsigned)(known & 0xff) - 1, hook))
         return (unsigned)(known & 0xff) - 1;
-    /* From a signal handler that interrupted the guard: perhaps inside the loader, which must not be entered again. */
+    /* From a signal handler that interrupted the guard: perhaps inside the loader, which must not
+     * be entered again. */
     bool interrupts = vg_thread.depth && !vg_thread.calling;
     if (interrupts && first_slot(hook) < VG_PROVIDERS_MAX)
         return first_slot(hook);

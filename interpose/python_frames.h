@@ -8,9 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Code object; last instruction with the code's version; what else tells a code object from the next one at its address.
- * From 3.12 the version is unique. Before, it is the first line, and the last word stands for the function's name, both
- * ends of the file name and four places of the line table: no two of 20,000 functions made at one address were mixed up. */
+/* Code object; last instruction with the code's version; what else tells a code object from the
+ * next one at its address. From 3.12 the version is unique. Before, it is the first line, and the
+ * last word stands for the function's name, both ends of the file name and four places of the line
+ * table: no two of 20,000 functions made at one address were mixed up. */
 enum { VG_PYTHON_KEY_WORDS = 3 };
 
 struct vg_python_frame {
@@ -26,8 +27,9 @@ enum vg_python_state {
     VG_PYTHON_REFUSED, /* an interpreter whose layout is not known: native frames only */
 };
 
-/* Finds the interpreter and checks its fingerprint. Any thread, at any time; later calls are cheap: while there is none,
- * one in 64 looks whether a module was loaded since, and only then searches. May take the loader's lock. */
+/* Finds the interpreter and checks its fingerprint. Any thread, at any time; later calls are cheap:
+ * while there is none, one in 64 looks whether a module was loaded since, and only then searches.
+ * May take the loader's lock. */
 enum vg_python_state vg_python_probe(void);
 
 /* "3.11.7"; NULL while absent. Also set where the build is refused. */

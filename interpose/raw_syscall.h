@@ -1,7 +1,8 @@
 /* raw_syscall.h -- system calls without libc, and a clone that starts a function on its own stack.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:    keeper.c, and whoever may not touch errno, thread-local storage or a cancellation point.
+ * Place:    keeper.c, and whoever may not touch errno, thread-local storage or a cancellation
+ *           point.
  * Holds:    every call returns what the kernel does: a value, or -errno. Nothing is written but
  *           through the arguments.
  * Not here: anything libc does around a call (cancellation, errno, fork handlers).

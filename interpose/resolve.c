@@ -1,8 +1,9 @@
 /* resolve.c -- the real dlsym, and the loader's answers as libvramguard needs them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   dlsym_entry.S asks vg_dlsym_target() where a dlsym call goes on. Everything that looks a symbol up goes through here: calling the public
- *          dlsym from this library would call ourselves.
+ * Place:   dlsym_entry.S asks vg_dlsym_target() where a dlsym call goes on. Everything that looks a
+ *          symbol up goes through here: calling the public dlsym from this library would call
+ *          ourselves.
  * Threads: any; works before constructors have run.
  * Not here: which pointers are exchanged for wrappers (hooks.c).
  */
@@ -13,8 +14,9 @@
 
 #include "interpose/hooks.h"
 
-/* Since glibc 2.34 these live in libc under a new version that older systems do not have; the old one is still there. Before 2.34 they are in libdl,
- * which a program that never uses it does not load: weak, so that such a program starts all the same. */
+/* Since glibc 2.34 these live in libc under a new version that older systems do not have; the old
+ * one is still there. Before 2.34 they are in libdl, which a program that never uses it does not
+ * load: weak, so that such a program starts all the same. */
 #if defined(__x86_64__)
 #define VG_OLD "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -64,7 +66,8 @@ void *vg_resolve_default(const char *name)
 
 void *vg_resolve_next(const char *name)
 {
-    /* RTLD_NEXT is answered for the module of the return address, so the call must not become a jump. */
+    /* RTLD_NEXT is answered for the module of the return address, so the call must not become a
+     * jump. */
     void *volatile answer = vg_resolve_in(RTLD_NEXT, name);
     return answer;
 }
@@ -104,7 +107,8 @@ bool vg_resolve_object(const void *address, struct vg_object *out)
     return true;
 }
 
-/* dlsym for a real handle and a name of the table: the real answer first, then its wrapper. Its caller does not matter to a lookup by handle. */
+/* dlsym for a real handle and a name of the table: the real answer first, then its wrapper. Its
+ * caller does not matter to a lookup by handle. */
 static void *dlsym_mapped(void *handle, const char *name)
 {
     void *real = vg_resolve_in(handle, name);

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   gate.c after events, incident.c and finish.c at their moments.
- * Holds:   the driver and NVML are asked without the ledger lock; what they said is stored under it.
+ * Holds:   the driver and NVML are asked without the ledger lock; what they said is stored under
+ *          it.
  * Threads: any; vg_thread.depth is set.
  */
 #include "interpose/sample.h"
@@ -18,8 +19,9 @@
 #include "interpose/raw_syscall.h"
 #include "interpose/thread.h"
 
-/* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless something happens. Once it is open, every look
- * asks it: a bounded call of a fraction of a millisecond, at most once per interval. */
+/* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless
+ * something happens. Once it is open, every look asks it: a bounded call of a fraction of a
+ * millisecond, at most once per interval. */
 static const uint64_t nvml_after_ns = 1000000000u;
 
 struct target {
@@ -148,7 +150,8 @@ static unsigned copy_pools(struct vg_guard *guard, int32_t ordinal, uint64_t *ou
     return count;
 }
 
-/* Reserved and not in use: the default pool, the program's own, and the graphs'. Never while a stream captures. */
+/* Reserved and not in use: the default pool, the program's own, and the graphs'. Never while a
+ * stream captures. */
 static uint64_t read_pool_idle(struct vg_guard *guard, int32_t ordinal)
 {
     enum { POOLS_MAX = 64 };
@@ -204,8 +207,9 @@ void vg_sample_all(struct vg_guard *guard, int32_t current)
     }
 }
 
-/* The first looks of a process are not held back: a program that allocates all it needs in its first second and then computes for hours would otherwise
- * be known by its first allocation only. After that, one per interval. */
+/* The first looks of a process are not held back: a program that allocates all it needs in its
+ * first second and then computes for hours would otherwise be known by its first allocation only.
+ * After that, one per interval. */
 static bool is_due(const struct vg_guard *guard, uint64_t now, bool is_driver_event)
 {
     enum { FIRST_LOOKS = 32 };
@@ -260,7 +264,7 @@ void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
     vg_guard_unlock_changed(guard);
 }
 
-/* --- the host --------------------------------------------------------------------------------------------------------- */
+/* --- the host --------------------------------------------------------------------------------- */
 
 static bool read_file(const char *path, char *out, size_t size)
 {

@@ -9,11 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The last failed allocation of this thread that may still turn out to be final (families.def says who decides). */
+/* The last failed allocation of this thread that may still turn out to be final (families.def says
+ * who decides). */
 struct vg_pending {
     bool set;
-    bool
-        counted; /* it was taken as final already: what the framework reports later is the same incident */
+    /* it was taken as final already: what the framework reports later is the same incident */
+    bool counted;
     uint8_t attempts;
     uint8_t kind;
     int32_t error;
@@ -37,7 +38,8 @@ struct vg_thread {
 extern _Thread_local struct vg_thread vg_thread __attribute__((visibility("hidden")));
 uint32_t vg_thread_id(void);
 
-/* Around work of ours in which a thread must not end because it was cancelled: the program's call is no cancellation point, so neither are we. */
+/* Around work of ours in which a thread must not end because it was cancelled: the program's call
+ * is no cancellation point, so neither are we. */
 static inline int vg_thread_hold(void)
 {
     int was = PTHREAD_CANCEL_ENABLE;
@@ -50,8 +52,8 @@ static inline void vg_thread_release(int was)
     pthread_setcancelstate(was, NULL);
 }
 
-/* Around work of ours that is not between vg_gate_enter() and vg_gate_leave(): hooks pass through, no cancellation, errno stays. False: this thread is
- * inside already, and nothing is to be done. */
+/* Around work of ours that is not between vg_gate_enter() and vg_gate_leave(): hooks pass through,
+ * no cancellation, errno stays. False: this thread is inside already, and nothing is to be done. */
 struct vg_own {
     int saved_errno, cancel;
 };

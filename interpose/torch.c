@@ -1,10 +1,16 @@
-/* torch.c -- the reporting callbacks of c10: every tensor that PyTorch's caching allocator hands out or takes back, and its word that it gives up.
+/* torch.c -- the reporting callbacks of c10.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:   libc10_cuda calls these through its PLT, so a preloaded definition comes first; the original is called after us (torch.profiler needs it).
- * Holds:   both run under the allocator's lock, with or without the GIL: nothing here calls torch, takes the GIL or waits.
- *          A size above zero is a block handed out, below zero one taken back; the device is two int8 in one register: type (1: CUDA) and index.
- * Source:  names from `nm -D` of the wheels 2.6 to 2.14 (size_t, "lmm") and Debian's 1.13 (int64_t, "lll"); both have the same C form.
+ * Every tensor that PyTorch's caching allocator hands out or takes back, and its word that it gives
+ * up.
+ *
+ * Place:   libc10_cuda calls these through its PLT, so a preloaded definition comes first; the
+ *          original is called after us (torch.profiler needs it).
+ * Holds:   both run under the allocator's lock, with or without the GIL: nothing here calls torch,
+ *          takes the GIL or waits. A size above zero is a block handed out, below zero one taken
+ *          back; the device is two int8 in one register: type (1: CUDA) and index.
+ * Source:  names from `nm -D` of the wheels 2.6 to 2.14 (size_t, "lmm") and Debian's 1.13 (int64_t,
+ *          "lll"); both have the same C form.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,7 +46,8 @@ static void *original(const char *name)
     return vg_resolve_loaded("libc10.so", name);
 }
 
-/* "2.11.0+cu130" out of torch/version.py, which lies above the directory of libc10.so. Once, without a lock. */
+/* "2.11.0+cu130" out of torch/version.py, which lies above the directory of libc10.so. Once,
+ * without a lock. */
 static void note_version(struct vg_guard *guard)
 {
     static _Atomic bool done;
@@ -68,8 +75,9 @@ static void note_version(struct vg_guard *guard)
     }
 }
 
-/* Every block tells that the allocator is the caching one; which blocks there are is recorded where the options say so. COLD ends here too: memory that
- * was had in a way without a hook is handed out all the same. */
+/* Every block tells that the allocator is the caching one; which blocks there are is recorded where
+ * the options say so. COLD ends here too: memory that was had in a way without a hook is handed out
+ * all the same. */
 static void note_usage(void *address, int64_t size, struct c10_device device)
 {
     if (!address || !size || device.type != C10_CUDA)
@@ -92,7 +100,8 @@ static void note_usage(void *address, int64_t size, struct c10_device device)
     vg_own_leave(&own);
 }
 
-/* The framework's own word that it gives up, whether its blocks are followed or not, and also where nothing was seen before. */
+/* The framework's own word that it gives up, whether its blocks are followed or not, and also where
+ * nothing was seen before. */
 static void note_oom(int64_t size, struct c10_device device)
 {
     struct vg_own own;

@@ -2,8 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Place:   origin.c asks before the ledger lock is taken.
- * Holds:   libunwind is opened RTLD_LOCAL: linked or opened globally, its _Unwind_* would be bound by every library that throws (measured).
- * Threads: any. unw_backtrace with its per-thread cache does not allocate from libc after a thread's first call.
+ * Holds:   libunwind is opened RTLD_LOCAL: linked or opened globally, its _Unwind_* would be bound
+ *          by every library that throws (measured).
+ * Threads: any. unw_backtrace with its per-thread cache does not allocate from libc after a
+ * thread's first call.
  */
 #include "interpose/unwind.h"
 

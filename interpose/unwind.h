@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Opens the unwinder: libunwind.so.8 privately (in the global scope it would take over every C++ throw of the program), else libgcc_s. Once. */
+/* Opens the unwinder: libunwind.so.8 privately (in the global scope it would take over every C++
+ * throw of the program), else libgcc_s. Once. */
 void vg_unwind_init(void);
 /* "libunwind", "libgcc_s" or "none". */
 const char *vg_unwind_name(void);

@@ -42,7 +42,8 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* The JSON that is being written, under a name of its own: it goes where the time limit ends us before it is whole. */
+/* The JSON that is being written, under a name of its own: it goes where the time limit ends us
+ * before it is whole. */
 static char *unfinished;
 
 static void out_of_time(int number)

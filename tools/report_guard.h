@@ -4,9 +4,10 @@
  * `vramguard report --from-guard`.
  *
  * vramguard report --from-guard --fd=3 --report=text,json --stem=/dir/vramguard.host.1-2.oom-1
- * [--limit=MILLISECONDS] reads the record from the descriptor, writes the text to descriptor 2 with one
- * write(2), and `<stem>.json` (0600, never over a file or through a link). Exit status 0 where all
- * that was asked for was done. It says nothing else: the library names the file where this fails.
+ * [--limit=MILLISECONDS] reads the record from the descriptor, writes the text to descriptor 2 with
+ * one write(2), and `<stem>.json` (0600, never over a file or through a link). Exit status 0 where
+ * all that was asked for was done. It says nothing else: the library names the file where this
+ * fails.
  */
 #ifndef VG_REPORT_GUARD_H
 #define VG_REPORT_GUARD_H

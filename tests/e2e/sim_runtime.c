@@ -1,8 +1,9 @@
 /* sim_runtime.c -- one allocation of each kind through the runtime: made, shown, freed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      built against each build of the simulated runtime (tests/e2e/test_sim_runtime.py), which compares what
- *             lies in the simulation's books at each "step" line. A line on stdin goes on.
+ * Place:      built against each build of the simulated runtime (tests/e2e/test_sim_runtime.py),
+ *             which compares what lies in the simulation's books at each "step" line. A line on
+ *             stdin goes on.
  */
 #include <cuda_runtime_api.h>
 

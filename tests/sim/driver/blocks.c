@@ -1,9 +1,9 @@
 /* blocks.c -- every range of memory that the driver knows: found by any address in it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      live spans never overlap; a kind's requested bytes are the sum of its blocks' bytes, except
- *             that mapped memory (vmm) is counted by its handles, in vmm.c, and memory of graphs by what
- *             their launches made, in graph_memory.c.
+ * Holds:      live spans never overlap; a kind's requested bytes are the sum of its blocks' bytes,
+ *             except that mapped memory (vmm) is counted by its handles, in vmm.c, and memory of
+ *             graphs by what their launches made, in graph_memory.c.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -15,7 +15,8 @@ static struct {
     uint64_t last_id;
 } state;
 
-/* Overlap counts as equal: that is what makes a look-up by an inner address, or by a range, a search. */
+/* Overlap counts as equal: that is what makes a look-up by an inner address, or by a range, a
+ * search. */
 static int compare(const void *a, const void *b)
 {
     const struct vgsim_block *left = a, *right = b;

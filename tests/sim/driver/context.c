@@ -1,8 +1,8 @@
 /* context.c -- contexts: what they cost, which one a thread has, and what goes with them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      the structures of dead contexts are kept and used again: a stale pointer can be told from a
- *             live one by its id, and a new context may have an old one's address.
+ * Holds:      the structures of dead contexts are kept and used again: a stale pointer can be told
+ *             from a live one by its id, and a new context may have an old one's address.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -62,7 +62,7 @@ bool vgsim_is_context(const struct CUctx_st *context)
     return false;
 }
 
-/* --- life ----------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static CUresult pay(CUdevice device, uint64_t cost)
 {
@@ -222,8 +222,8 @@ CUresult cuCtxDestroy(CUcontext ctx)
     CALL(INIT, destroy(ctx));
 }
 
-/* Driver API, Context Management [DEPRECATED]: one more user of the current context, and one less; the last one that
- * detaches ends it. */
+/* Driver API, Context Management [DEPRECATED]: one more user of the current context, and one less;
+ * the last one that detaches ends it. */
 static CUresult attach(CUcontext *out, unsigned int flags)
 {
     if (!out || flags)
@@ -250,7 +250,7 @@ CUresult cuCtxDetach(CUcontext ctx)
     CALL(CONTEXT, detach(ctx));
 }
 
-/* --- the primary context --------------------------------------------------------------------------- */
+/* --- the primary context ---------------------------------------------------------------------- */
 
 static CUresult retain_primary(CUcontext *out, CUdevice number)
 {
@@ -426,7 +426,7 @@ CUresult vgsim_primary_context(CUcontext *context_out, CUdevice device)
     CALL(INIT, runtime_primary(context_out, device));
 }
 
-/* --- which one a thread has ------------------------------------------------------------------------ */
+/* --- which one a thread has ------------------------------------------------------------------- */
 
 static CUresult push_current(struct CUctx_st *context)
 {

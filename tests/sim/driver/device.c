@@ -92,8 +92,8 @@ static CUresult uuid(CUuuid *out, CUdevice device)
     return result;
 }
 
-/* Driver API, Device Management, cuDeviceGetUuid_v2: the second form gives a MIG slice's own UUID, the first one the
- * whole device's. */
+/* Driver API, Device Management, cuDeviceGetUuid_v2: the second form gives a MIG slice's own UUID,
+ * the first one the whole device's. */
 static CUresult parent_uuid(CUuuid *out, CUdevice device)
 {
     CUresult result = uuid(out, device);

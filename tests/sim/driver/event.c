@@ -1,5 +1,7 @@
-/* event.c -- events: a point in the host's time, since work is done when it is given, and in the work of a stream.
+/* event.c -- events.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * A point in the host's time, since work is done when it is given, and in the work of a stream.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -61,8 +63,9 @@ CUresult cuEventDestroy_v2(CUevent hEvent)
     CALL(INIT, destroy(hEvent));
 }
 
-/* In a stream that captures, the event stands for the nodes that the stream's next node would come after; or it
- * is a node itself (CUDA Driver API, cuEventRecordWithFlags: CU_EVENT_RECORD_EXTERNAL). */
+/* In a stream that captures, the event stands for the nodes that the stream's next node would come
+ * after; or it is a node itself (CUDA Driver API, cuEventRecordWithFlags:
+ * CU_EVENT_RECORD_EXTERNAL). */
 static void record_captured(CUevent event, CUstream stream)
 {
     event->capture = vgsim_capture_id(stream);
@@ -148,8 +151,8 @@ CUresult cuEventSynchronize(CUevent hEvent)
     CALL(INIT | UNSAFE, synchronize(hEvent));
 }
 
-/* Waiting takes a stream into the capture that the event is of, or keeps two orders of work apart. An event that
- * was never recorded is nothing to wait for. */
+/* Waiting takes a stream into the capture that the event is of, or keeps two orders of work apart.
+ * An event that was never recorded is nothing to wait for. */
 static CUresult wait_event(CUstream stream, CUevent event, unsigned int flags)
 {
     CUresult result = vgsim_stream_check(stream);

@@ -1,12 +1,15 @@
 /* external.c -- memory that another interface allocated, brought in by its descriptor.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, External Resource Interoperability: cuImportExternalMemory (the descriptor is the driver's
- *             from then on), cuExternalMemoryGetMappedBuffer (freed with cuMemFree),
- *             cuExternalMemoryGetMappedMipmappedArray (ended with cuMipmappedArrayDestroy), cuDestroyExternalMemory
- *             (mapped buffers stay, and are freed on their own).
- * Holds:      an import is listed with the size in its description and takes nothing; what is mapped adds nothing.
- * Not here:   handles of Windows and of NvSci, dma_buf (refused), semaphores, graphics (no exports).
+ * Follows:    Driver API, External Resource Interoperability: cuImportExternalMemory (the
+ *             descriptor is the driver's from then on), cuExternalMemoryGetMappedBuffer (freed with
+ *             cuMemFree), cuExternalMemoryGetMappedMipmappedArray (ended with
+ *             cuMipmappedArrayDestroy), cuDestroyExternalMemory (mapped buffers stay, and are freed
+ *             on their own).
+ * Holds:      an import is listed with the size in its description and takes nothing; what is
+ *             mapped adds nothing.
+ * Not here:   handles of Windows and of NvSci, dma_buf (refused), semaphores, graphics (no
+ *             exports).
  */
 #include "tests/sim/driver/sim.h"
 
@@ -23,7 +26,8 @@ struct CUextMemory_st {
 
 static CUresult import(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
-    if (!out || !desc || desc->size == 0 || desc->flags & ~(unsigned int)CUDA_EXTERNAL_MEMORY_DEDICATED)
+    if (!out || !desc || desc->size == 0 ||
+        desc->flags & ~(unsigned int)CUDA_EXTERNAL_MEMORY_DEDICATED)
         return CUDA_ERROR_INVALID_VALUE;
     if (desc->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,12 +1,13 @@
 /* green.c -- parts of a device, and green contexts that run on them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Green Contexts: cuGreenCtxCreate retains the primary context and cuGreenCtxDestroy releases
- *             it; cuCtxFromGreenCtx gives a context that can be made current; cuGreenCtxStreamCreate wants
- *             NON_BLOCKING; streams outlive the green context. cuDevSmResourceSplitByCount rounds a group up to the
- *             co-scheduled alignment, and with no result only tells how many there would be.
- * Holds:      memory and objects made while a green context is current are the primary context's. A green context
- *             costs a tenth of a context.
+ * Follows:    Driver API, Green Contexts: cuGreenCtxCreate retains the primary context and
+ *             cuGreenCtxDestroy releases it; cuCtxFromGreenCtx gives a context that can be made
+ *             current; cuGreenCtxStreamCreate wants NON_BLOCKING; streams outlive the green
+ *             context. cuDevSmResourceSplitByCount rounds a group up to the co-scheduled alignment,
+ *             and with no result only tells how many there would be.
+ * Holds:      memory and objects made while a green context is current are the primary context's. A
+ *             green context costs a tenth of a context.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -28,7 +29,7 @@ struct CUgreenCtx_st {
     struct CUctx_st *context;
 };
 
-/* --- resources ------------------------------------------------------------------------------------------------ */
+/* --- resources -------------------------------------------------------------------------------- */
 
 /* Which device a resource came from is kept where programs do not look. */
 static CUdevResource resource_of(CUdevice device, unsigned int sm_count)
@@ -150,7 +151,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     CALL(INIT, generate(phDesc, resources, nbResources));
 }
 
-/* --- green contexts ---------------------------------------------------------------------------------------------- */
+/* --- green contexts --------------------------------------------------------------------------- */
 
 static CUresult create(CUgreenCtx *out, CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {

@@ -1,12 +1,14 @@
 /* ipc.c -- memory and events of one process used by another, by handles of 64 bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Memory Management: cuIpcGetMemHandle (the start of an allocation of cuMemAlloc),
- *             cuIpcOpenMemHandle (in another process; only with LAZY_ENABLE_PEER_ACCESS; a handle that the context has
- *             open already gives the same address, once more; one context a device for the handles of a device of a
- *             process), cuIpcCloseMemHandle; cuIpcGetEventHandle (INTERPROCESS and DISABLE_TIMING).
- * Holds:      exported memory becomes a file of its own, and the bytes are the same in both processes; an opened one is
- *             an alias that takes nothing. What its owner frees while it is open elsewhere stays in use (VGSIM_SHARED).
+ * Follows:    Driver API, Memory Management: cuIpcGetMemHandle (the start of an allocation of
+ *             cuMemAlloc), cuIpcOpenMemHandle (in another process; only with
+ *             LAZY_ENABLE_PEER_ACCESS; a handle that the context has open already gives the same
+ *             address, once more; one context a device for the handles of a device of a process),
+ *             cuIpcCloseMemHandle; cuIpcGetEventHandle (INTERPROCESS and DISABLE_TIMING).
+ * Holds:      exported memory becomes a file of its own, and the bytes are the same in both
+ *             processes; an opened one is an alias that takes nothing. What its owner frees while
+ *             it is open elsewhere stays in use (VGSIM_SHARED).
  */
 #include "tests/sim/driver/sim.h"
 
@@ -50,7 +52,7 @@ struct opened {
 
 static struct opened *all_opened;
 
-/* --- export -------------------------------------------------------------------------------------------------- */
+/* --- export ----------------------------------------------------------------------------------- */
 
 /* Only what was ever touched: a device of any size costs the host nothing. */
 static bool copy_touched(int fd, uintptr_t address, size_t bytes)
@@ -97,8 +99,7 @@ void vgsim_ipc_forget(struct vgsim_ipc_file *file, CUdevice device, size_t bytes
 static CUresult get_memory(CUipcMemHandle *out, CUdeviceptr pointer)
 {
     struct vgsim_block *block = vgsim_block_at((uintptr_t)pointer);
-    if (!out || !block || block->address != (uintptr_t)pointer ||
-        block->kind != VGSIM_KIND_device)
+    if (!out || !block || block->address != (uintptr_t)pointer || block->kind != VGSIM_KIND_device)
         return CUDA_ERROR_INVALID_VALUE;
     struct vgsim_slab *slab = block->slab;
     struct vgsim_ipc_file **file = slab ? &slab->file : &block->file;
@@ -126,7 +127,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
     CALL(CONTEXT | UNSAFE, get_memory(pHandle, dptr));
 }
 
-/* --- open and close ---------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 /* The exporter's own descriptor, if it still is the file that the handle means. */
 static int open_file(const struct memory_handle *handle)
@@ -150,8 +151,8 @@ static CUresult map_file(struct opened *opened)
     if (fd < 0)
         return CUDA_ERROR_MAP_FAILED;
     void *base = vgsim_space_map(handle->span, VGSIM_PAGE);
-    bool good = base && mmap(base, handle->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                             fd, 0) != MAP_FAILED;
+    bool good = base && mmap(base, handle->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                             0) != MAP_FAILED;
     close(fd);
     if (!good)
         return CUDA_ERROR_MAP_FAILED;
@@ -272,7 +273,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
     CALL(CONTEXT | UNSAFE, close_memory(dptr));
 }
 
-/* --- events ----------------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static CUresult get_event(CUipcEventHandle *out, CUevent event)
 {
@@ -292,7 +293,8 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
     CALL(CONTEXT, get_event(pHandle, event));
 }
 
-/* Work is done when it is given, in the other process too: the event needs no more than to be one. */
+/* Work is done when it is given, in the other process too: the event needs no more than to be
+ * one. */
 static CUresult open_event(CUevent *out, const CUipcEventHandle *wanted)
 {
     struct event_handle handle;

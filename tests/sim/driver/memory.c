@@ -1,8 +1,8 @@
 /* memory.c -- device, managed and host memory: allocation and free.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Holds:      1 MiB and more takes whole pages of 2 MiB; less shares pages in units of 512 bytes, and a page
- *             goes back when its last part does. Managed and host memory takes none.
+ * Holds:      1 MiB and more takes whole pages of 2 MiB; less shares pages in units of 512 bytes,
+ *             and a page goes back when its last part does. Managed and host memory takes none.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -11,7 +11,7 @@
 #define PITCH       ((size_t)512)
 #define SLABS_TRIED 64 /* of the pages shared so far, the ones opened last */
 
-/* --- pages that small allocations share -------------------------------------------------------------- */
+/* --- pages that small allocations share ------------------------------------------------------- */
 
 static struct vgsim_slab *open_shared_page(struct CUctx_st *context)
 {
@@ -66,7 +66,7 @@ static bool take_pages(struct vgsim_block *block)
     return block->address != 0;
 }
 
-/* --- allocation ---------------------------------------------------------------------------------------- */
+/* --- allocation ------------------------------------------------------------------------------- */
 
 static void give_back(struct vgsim_block *block)
 {
@@ -219,7 +219,7 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
     CALL(CONTEXT | UNSAFE, alloc_host(pp, bytesize, 0));
 }
 
-/* --- free ------------------------------------------------------------------------------------------------ */
+/* --- free ------------------------------------------------------------------------------------- */
 
 static CUresult free_device(CUdeviceptr pointer)
 {
@@ -263,7 +263,7 @@ CUresult cuMemFreeHost(void *p)
     CALL(CONTEXT | UNSAFE, free_host(p, VGSIM_KIND_pinned, CUDA_ERROR_INVALID_VALUE));
 }
 
-/* --- the program's own memory, made known ---------------------------------------------------------------- */
+/* --- the program's own memory, made known ----------------------------------------------------- */
 
 static CUresult host_register(void *pointer, size_t bytes, unsigned int flags)
 {
@@ -295,7 +295,7 @@ CUresult cuMemHostUnregister(void *p)
          free_host(p, VGSIM_KIND_registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 }
 
-/* --- what is there ------------------------------------------------------------------------------------------ */
+/* --- what is there ---------------------------------------------------------------------------- */
 
 static CUresult get_info(size_t *free_out, size_t *total_out)
 {

@@ -1,11 +1,14 @@
 /* multicast.c -- memory of several devices behind one address.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Multicast Object Management: the size is whole granules; every device joins before anything
- *             is bound (the real call waits for that, this one says ILLEGAL_STATE); what is bound lies in memory of
- *             cuMemCreate on a device that has joined, and is unbound with the offset and size it was bound with.
- * Holds:      the object takes nothing of a device; what it binds lives at least as long as the binding.
- * Not here:   sending what is written there to the devices; sharing the object between processes (refused).
+ * Follows:    Driver API, Multicast Object Management: the size is whole granules; every device
+ *             joins before anything is bound (the real call waits for that, this one says
+ *             ILLEGAL_STATE); what is bound lies in memory of cuMemCreate on a device that has
+ *             joined, and is unbound with the offset and size it was bound with.
+ * Holds:      the object takes nothing of a device; what it binds lives at least as long as the
+ *             binding.
+ * Not here:   sending what is written there to the devices; sharing the object between processes
+ *             (refused).
  */
 #include "tests/sim/driver/sim.h"
 
@@ -30,7 +33,7 @@ static struct vgsim_vmm_handle *find(CUmemGenericAllocationHandle number)
     return handle && handle->multicast ? handle : NULL;
 }
 
-/* --- the object ---------------------------------------------------------------------------------------------- */
+/* --- the object ------------------------------------------------------------------------------- */
 
 static CUresult check(const CUmulticastObjectProp *prop)
 {
@@ -91,7 +94,7 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice de
     CALL(INIT, add_device(mcHandle, dev));
 }
 
-/* --- bindings ------------------------------------------------------------------------------------------------- */
+/* --- bindings --------------------------------------------------------------------------------- */
 
 static bool is_free(const struct vgsim_vmm_handle *multicast, CUdevice device, size_t offset,
                     size_t size)
@@ -133,8 +136,7 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffs
                             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
                             unsigned long long flags)
 {
-    CALL(INIT,
-         bind(mcHandle, mcOffset, vgsim_vmm_find(memHandle), memOffset, size, flags));
+    CALL(INIT, bind(mcHandle, mcOffset, vgsim_vmm_find(memHandle), memOffset, size, flags));
 }
 
 static CUresult bind_address(CUmemGenericAllocationHandle number, size_t offset,
@@ -205,6 +207,6 @@ static CUresult granularity(size_t *out, const CUmulticastObjectProp *prop)
 CUresult cuMulticastGetGranularity(size_t *granularity_out, const CUmulticastObjectProp *prop,
                                    CUmulticastGranularity_flags option)
 {
-    CALL(INIT, (unsigned int)option <= 1 ? granularity(granularity_out, prop)
-                                         : CUDA_ERROR_INVALID_VALUE);
+    CALL(INIT,
+         (unsigned int)option <= 1 ? granularity(granularity_out, prop) : CUDA_ERROR_INVALID_VALUE);
 }

@@ -1,8 +1,9 @@
 /* peer.c -- devices that use each other's memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Peer Context Memory Access: a device is no peer of itself, slices of devices have none; access
- *             is enabled by the current context, once, in one direction, and an ended context is nobody's peer.
+ * Follows:    Driver API, Peer Context Memory Access: a device is no peer of itself, slices of
+ *             devices have none; access is enabled by the current context, once, in one direction,
+ *             and an ended context is nobody's peer.
  */
 #include "tests/sim/driver/sim.h"
 

@@ -1,5 +1,7 @@
-/* pointer.c -- what an address is: its range, its attributes; advice and prefetch of managed memory.
+/* pointer.c -- what an address is.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Its range, its attributes; advice and prefetch of managed memory.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -22,7 +24,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
     CALL(CONTEXT, range(pbase, psize, dptr));
 }
 
-/* --- attributes --------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static bool is_host(const struct vgsim_block *block)
 {
@@ -160,7 +162,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attr, CUde
     CALL(INIT, set_attribute(value, attr, ptr));
 }
 
-/* --- host memory that the device sees ------------------------------------------------------------------------- */
+/* --- host memory that the device sees --------------------------------------------------------- */
 
 static CUresult device_pointer(CUdeviceptr *out, void *pointer, unsigned int flags)
 {
@@ -190,7 +192,7 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
     CALL(CONTEXT, host_flags(pFlags, p));
 }
 
-/* --- managed memory -------------------------------------------------------------------------------------------- */
+/* --- managed memory --------------------------------------------------------------------------- */
 
 static CUresult managed(CUdeviceptr pointer, size_t bytes)
 {

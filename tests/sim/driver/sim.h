@@ -1,9 +1,10 @@
 /* sim.h -- what the files of the simulated driver share, grouped by the file that defines it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Place:      exports (memory.c, stream.c, ...) -> blocks.c, slab.c, object.c -> state.c -> account.c.
- * Holds:      an export is one CALL(): it takes the driver's lock, runs one static function, publishes the
- *             books of the devices that changed, and gives the lock back.
+ * Place:      exports (memory.c, stream.c, ...) -> blocks.c, slab.c, object.c -> state.c ->
+ *             account.c.
+ * Holds:      an export is one CALL(): it takes the driver's lock, runs one static function,
+ *             publishes the books of the devices that changed, and gives the lock back.
  * Threads:    everything below runs under that lock, unless it says otherwise.
  */
 #ifndef VGSIM_SIM_H
@@ -23,7 +24,7 @@
 
 struct vgsim_slab;
 
-/* --- state.c ------------------------------------------------------------------------------------ */
+/* --- state.c ---------------------------------------------------------------------------------- */
 enum vgsim_need {
     NOTHING = 0,
     INIT = 1,    /* cuInit was called in this very process */
@@ -59,23 +60,24 @@ void vgsim_pages_give(CUdevice device, size_t pages);
 CUresult vgsim_refused(CUdevice device); /* out of memory, and in the books */
 bool vgsim_round_up(size_t value, size_t multiple, size_t *out);
 
-/* --- account.c ---------------------------------------------------------------------------------- */
+/* --- account.c -------------------------------------------------------------------------------- */
 void vgsim_account_open(const char *path, int devices);
 void vgsim_account_publish(int device, const struct vgsim_device_books *books);
 
-/* --- sharing.c: the other processes of VGSIM_SHARED; without it nothing happens ------------------ */
+/* --- sharing.c: the other processes of VGSIM_SHARED; without it nothing happens --------------- */
 void vgsim_sharing_join(void);
 void vgsim_sharing_enter(void);
 void vgsim_sharing_leave(void);
 void vgsim_sharing_refresh(void); /* the dead are gone, the others' use is known */
 void vgsim_sharing_publish(int device, const struct vgsim_device_books *books);
-/* Another process's memory, named by the inode of its file: opened, closed by us (false: too many); and ours that
- * is freed: what is still open elsewhere stays in use. Called before its pages are given back. */
+/* Another process's memory, named by the inode of its file: opened, closed by us (false: too many);
+ * and ours that is freed: what is still open elsewhere stays in use. Called before its pages are
+ * given back. */
 bool vgsim_sharing_opened(uint64_t inode);
 void vgsim_sharing_closed(uint64_t inode);
 void vgsim_sharing_freed(uint64_t inode, CUdevice device, uint64_t bytes);
 
-/* --- slab.c: a range that is handed out in units ------------------------------------------------- */
+/* --- slab.c: a range that is handed out in units ---------------------------------------------- */
 struct vgsim_range {
     size_t offset, length;
 };
@@ -86,7 +88,7 @@ struct vgsim_slab {
     struct vgsim_range *ranges;
     size_t range_count, range_room;
     struct vgsim_pending *pending; /* frees that their streams have not reached: pool.c */
-    struct vgsim_ipc_file *file; /* when a part of it was exported */
+    struct vgsim_ipc_file *file;   /* when a part of it was exported */
     struct vgsim_slab *previous, *next;
 };
 void *vgsim_space_map(size_t bytes,
@@ -97,7 +99,7 @@ void vgsim_slab_close(struct vgsim_slab *slab);
 bool vgsim_slab_take(struct vgsim_slab *slab, size_t bytes, uintptr_t *address_out);
 void vgsim_slab_give(struct vgsim_slab *slab, uintptr_t address, size_t bytes);
 
-/* --- blocks.c: every range that the driver knows, by address ------------------------------------- */
+/* --- blocks.c: every range that the driver knows, by address ---------------------------------- */
 struct vgsim_block {
     uintptr_t address;
     size_t bytes; /* what was asked for */
@@ -111,7 +113,7 @@ struct vgsim_block {
     struct CUctx_st *context;
     struct CUmemPoolHandle_st *pool;
     struct vgsim_vmm_handle *handle;
-    uint32_t readers, writers; /* of a mapping: a bit for each device that has access */
+    uint32_t readers, writers;   /* of a mapping: a bit for each device that has access */
     struct vgsim_ipc_file *file; /* of an exported one: the file that its memory has become */
     bool alias;                  /* the bytes are counted elsewhere, or not at all */
     struct vgsim_block *previous, *next; /* in its context or pool */
@@ -124,7 +126,7 @@ bool vgsim_block_covers(uintptr_t address, size_t bytes); /* known memory from e
 void vgsim_books_count(CUdevice device, enum vgsim_kind kind, int64_t bytes, int blocks);
 void vgsim_books_object(CUdevice device, enum vgsim_counted which, int change);
 
-/* --- object.c: handles ----------------------------------------------------------------------------- */
+/* --- object.c: handles ------------------------------------------------------------------------ */
 enum vgsim_type {
     STREAM,
     EVENT,
@@ -154,7 +156,7 @@ void *vgsim_object_add(enum vgsim_type type, size_t size, struct CUctx_st *conte
 bool vgsim_object_is(const void *handle, enum vgsim_type type);
 void vgsim_object_remove(void *handle);
 
-/* --- pending.c: the work of a stream is pending until the host waits for it ------------------------ */
+/* --- pending.c: the work of a stream is pending until the host waits for it ------------------- */
 struct vgsim_line {
     uint64_t id; /* never used again, also when the stream is gone */
     struct CUctx_st *context;
@@ -173,7 +175,7 @@ bool vgsim_work_is_pending(uint64_t line, uint64_t ticket);
 void vgsim_work_done(uint64_t line, uint64_t until);
 void vgsim_work_done_context(struct CUctx_st *context);
 
-/* --- context.c ------------------------------------------------------------------------------------- */
+/* --- context.c -------------------------------------------------------------------------------- */
 #define VGSIM_MAX_PEERS 32
 struct CUctx_st {
     bool live, is_primary;
@@ -203,22 +205,23 @@ void vgsim_green_close(struct CUctx_st *context);
 CUresult vgsim_current_state(void);
 bool vgsim_is_context(const struct CUctx_st *context);
 
-/* --- memory.c -------------------------------------------------------------------------------------- */
+/* --- memory.c --------------------------------------------------------------------------------- */
 void vgsim_memory_release(struct vgsim_block *block);
 /* As cuMemAlloc takes it, for the current context; NULL: refused, and in the books. */
 struct vgsim_block *vgsim_memory_take(enum vgsim_kind kind, size_t bytes);
 
-/* --- array.c --------------------------------------------------------------------------------------- */
+/* --- array.c ---------------------------------------------------------------------------------- */
 struct vgsim_rows {
     uintptr_t address;
     size_t pitch, rows; /* bytes from a row to the next, rows from a slice to the next */
     size_t width_bytes, height, depth;
 };
-bool vgsim_array_rows(CUarray array, struct vgsim_rows *out); /* false: no array, or nothing mapped */
+/* false: no array, or nothing mapped */
+bool vgsim_array_rows(CUarray array, struct vgsim_rows *out);
 CUresult vgsim_mipmap_new(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
                           unsigned int levels, bool external);
 
-/* --- stream.c, capture.c ------------------------------------------------------------------------- */
+/* --- stream.c, capture.c ---------------------------------------------------------------------- */
 struct vgsim_nodes { /* a set, in order */
     CUgraphNode *at;
     size_t count, room;
@@ -237,7 +240,8 @@ CUresult vgsim_stream_known(CUstream stream); /* a stream, or one of the three n
 CUresult vgsim_stream_new(CUstream *out, unsigned int flags, int priority,
                           struct CUctx_st *context);
 CUresult vgsim_stream_check(CUstream stream); /* ... that takes work now */
-/* Work was given to the stream: true when it captures, so that the work is a node now, and not to be done. */
+/* Work was given to the stream: true when it captures, so that the work is a node now, and not to
+ * be done. */
 bool vgsim_stream_takes(CUstream stream, CUgraphNodeType type);
 struct vgsim_line *vgsim_stream_line(CUstream stream);
 struct CUctx_st *vgsim_stream_context(CUstream stream);
@@ -258,10 +262,10 @@ CUresult vgsim_capture_join(CUstream stream, uint64_t id, const struct vgsim_nod
 bool vgsim_capture_any(void);
 void vgsim_capture_audit(const char *api); /* VGSIM_STRICT_CAPTURE; takes no lock */
 
-/* --- event.c ------------------------------------------------------------------------------------- */
+/* --- event.c ---------------------------------------------------------------------------------- */
 void vgsim_event_forget(CUevent event);
 
-/* --- graph.c, graph_add.c: graphs and their nodes ------------------------------------------------- */
+/* --- graph.c, graph_add.c: graphs and their nodes --------------------------------------------- */
 struct CUgraphNode_st {
     struct vgsim_object object;
     struct CUgraph_st *graph;
@@ -296,7 +300,7 @@ CUresult vgsim_graph_alloc_node(CUgraphNode *out, CUgraph graph, const CUgraphNo
 CUresult vgsim_graph_free_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                size_t count, CUdeviceptr address);
 
-/* --- graph_memory.c: what the allocations of graphs take ------------------------------------------ */
+/* --- graph_memory.c: what the allocations of graphs take -------------------------------------- */
 struct vgsim_graph_memory {
     struct vgsim_block
         *block; /* its addresses: there while a graph or an executable graph has it, or it lives */
@@ -318,22 +322,22 @@ bool vgsim_graph_pool_fit(CUdevice device); /* false: the device has not that mu
 void vgsim_graph_pool_changed(CUdevice device);
 void vgsim_graph_pool_end(CUdevice device);
 
-/* --- graph_exec.c -------------------------------------------------------------------------------- */
+/* --- graph_exec.c ----------------------------------------------------------------------------- */
 uint64_t
 vgsim_graph_exec_shared(CUdevice device); /* what the biggest needs besides live allocations */
 void vgsim_graph_exec_unmap(CUdevice device, bool also_pending);
 
-/* --- module.c -------------------------------------------------------------------------------------- */
+/* --- module.c --------------------------------------------------------------------------------- */
 void vgsim_module_forget(struct CUmod_st *module); /* its functions go with it */
 
-/* --- pool.c ------------------------------------------------------------------------------------------ */
+/* --- pool.c ----------------------------------------------------------------------------------- */
 void vgsim_pool_free(struct vgsim_block *block);      /* back to its pool, idle */
 void vgsim_pools_done(uint64_t line, uint64_t until); /* frees of a stream, up to the ticket */
 void vgsim_pools_done_context(const struct CUctx_st *context);
 void vgsim_pools_sync(CUdevice device); /* idle pages above the threshold go back */
 void vgsim_pools_reset(CUdevice device);
 
-/* --- vmm.c ------------------------------------------------------------------------------------------- */
+/* --- vmm.c ------------------------------------------------------------------------------------ */
 struct vgsim_vmm_handle {
     struct vgsim_object object;
     CUmemAllocationProp prop;
@@ -355,36 +359,38 @@ struct vgsim_vmm_handle {
 };
 struct vgsim_vmm_handle *vgsim_vmm_find(CUmemGenericAllocationHandle number);
 struct vgsim_vmm_handle *vgsim_vmm_new(const struct vgsim_vmm_handle *values); /* and its file */
-void vgsim_vmm_unmapped(struct vgsim_vmm_handle *handle); /* a mapping, or a multicast's hold, less */
+/* a mapping, or a multicast's hold, less */
+void vgsim_vmm_unmapped(struct vgsim_vmm_handle *handle);
 
-/* --- multicast.c ------------------------------------------------------------------------------------- */
+/* --- multicast.c ------------------------------------------------------------------------------ */
 bool vgsim_multicast_is_complete(const struct vgsim_vmm_handle *multicast);
 void vgsim_multicast_forget(struct vgsim_vmm_handle *multicast); /* and what it binds */
 
-/* --- peer.c ------------------------------------------------------------------------------------------ */
+/* --- peer.c ----------------------------------------------------------------------------------- */
 bool vgsim_is_peer(CUdevice device, CUdevice other); /* each can use the other's memory */
 
-/* --- event.c ----------------------------------------------------------------------------------------- */
+/* --- event.c ---------------------------------------------------------------------------------- */
 unsigned int vgsim_event_flags(CUevent event);
 CUresult vgsim_event_new(CUevent *out, unsigned int flags);
 
-/* --- ipc.c ------------------------------------------------------------------------------------------- */
+/* --- ipc.c ------------------------------------------------------------------------------------ */
 void vgsim_ipc_forget(struct vgsim_ipc_file *file, CUdevice device, size_t bytes); /* it is freed */
 void vgsim_ipc_unmap(struct vgsim_block *block); /* an opened one, whatever its count */
 
-/* --- external.c -------------------------------------------------------------------------------------- */
+/* --- external.c ------------------------------------------------------------------------------- */
 void vgsim_external_forget(struct CUextMemory_st *memory);
 
-/* --- streams.def: exports with a second form for the per-thread default stream ---------------------- */
+/* --- streams.def: exports with a second form for the per-thread default stream ---------------- */
 #define PER_THREAD(symbol, suffix, parameters, arguments)                                          \
     VGSIM_API CUresult symbol##suffix parameters;
 #include "tests/sim/driver/streams.def"
 #undef PER_THREAD
 
-/* The primary context, made at the first call; later calls (until it is reset) add no reference. NVIDIA's
- * runtime gets it through a private table, ours through this export. */
+/* The primary context, made at the first call; later calls (until it is reset) add no reference.
+ * NVIDIA's runtime gets it through a private table, ours through this export. */
 VGSIM_API CUresult vgsim_primary_context(CUcontext *context_out, CUdevice device);
-/* What NVML shows of this process: a copy of a device's books; false: no such device, or not initialised. */
+/* What NVML shows of this process: a copy of a device's books; false: no such device, or not
+ * initialised. */
 VGSIM_API bool vgsim_device_books(int device, struct vgsim_device_books *books_out);
 
 #endif

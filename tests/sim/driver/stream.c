@@ -54,8 +54,7 @@ void vgsim_stream_forget(struct CUstream_st *stream)
     vgsim_line_close(&stream->line);
 }
 
-CUresult vgsim_stream_new(CUstream *out, unsigned int flags, int priority,
-                          struct CUctx_st *context)
+CUresult vgsim_stream_new(CUstream *out, unsigned int flags, int priority, struct CUctx_st *context)
 {
     if (!out || flags & ~(unsigned int)CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
@@ -100,7 +99,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
     CALL(CONTEXT, destroy(hStream));
 }
 
-/* --- questions --------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static CUresult check(CUstream stream, const void *out)
 {
@@ -175,10 +174,10 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
     CALL(CONTEXT, get_device(hStream, device));
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
-/* A stream that captures cannot be waited for or asked, and trying ends the capture (CUDA Programming Guide,
- * "Prohibited and Unhandled Operations" of stream capture). */
+/* A stream that captures cannot be waited for or asked, and trying ends the capture (CUDA
+ * Programming Guide, "Prohibited and Unhandled Operations" of stream capture). */
 static CUresult may_wait(CUstream stream)
 {
     CUresult result = vgsim_stream_known(stream);
@@ -274,7 +273,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
     CALL(CONTEXT, attach(hStream, dptr));
 }
 
-/* --- words of memory ------------------------------------------------------------------------------------------ */
+/* --- words of memory -------------------------------------------------------------------------- */
 
 static CUresult write_word(CUstream stream, CUdeviceptr address, uint64_t value, size_t bytes)
 {

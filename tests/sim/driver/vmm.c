@@ -1,13 +1,15 @@
 /* vmm.c -- virtual memory: handles, their references, and handing them to other processes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Virtual Memory Management: cuMemCreate (whole granules; memory of the host by type HOST or
- *             HOST_NUMA, which takes nothing of a device), cuMemRelease (memory goes with the last reference and the
- *             last mapping), cuMemRetainAllocationHandle, cuMemExportToShareableHandle.
- * Holds:      a handle's pages are taken when it is created and given back when its last reference and its
- *             last mapping are gone. Its memory is a part of one sparse file, so that two mappings of a handle are the
- *             same bytes; a handle that may be exported has a file of its own, whose name tells the device.
- *             What is imported, and a multicast object, has no pages: it is listed as imported.
+ * Follows:    Driver API, Virtual Memory Management: cuMemCreate (whole granules; memory of the
+ *             host by type HOST or HOST_NUMA, which takes nothing of a device), cuMemRelease
+ *             (memory goes with the last reference and the last mapping),
+ *             cuMemRetainAllocationHandle, cuMemExportToShareableHandle.
+ * Holds:      a handle's pages are taken when it is created and given back when its last reference
+ *             and its last mapping are gone. Its memory is a part of one sparse file, so that two
+ *             mappings of a handle are the same bytes; a handle that may be exported has a file of
+ *             its own, whose name tells the device. What is imported, and a multicast object, has
+ *             no pages: it is listed as imported.
  * Not here:   mappings (vmm_map.c), what multicast objects bind (multicast.c).
  */
 #include "tests/sim/driver/sim.h"
@@ -27,7 +29,7 @@ static struct {
     off_t file_end;
 } state;
 
-/* --- handles ---------------------------------------------------------------------------------------------- */
+/* --- handles ---------------------------------------------------------------------------------- */
 
 static bool is_whole(size_t value)
 {
@@ -75,7 +77,7 @@ static enum vgsim_kind kind_of(const struct vgsim_vmm_handle *handle)
     return handle->host ? VGSIM_KIND_vmm_host : VGSIM_KIND_vmm;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void name_file(const struct vgsim_vmm_handle *handle, char *out, size_t size)
 {
@@ -302,7 +304,7 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
     CALL(INIT, (unsigned int)option <= 1 ? granularity(out, prop) : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* --- handles of other processes ------------------------------------------------------------------------------- */
+/* --- handles of other processes --------------------------------------------------------------- */
 
 static CUresult export_handle(void *out, CUmemGenericAllocationHandle number,
                               CUmemAllocationHandleType type, unsigned long long flags)

@@ -1,12 +1,13 @@
 /* vmm_map.c -- virtual memory: reserved addresses, and the handles that are mapped there.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Follows:    Driver API, Virtual Memory Management: cuMemMap (offset 0, whole granules, into a reservation, nothing
- *             mapped there yet), cuMemUnmap (whole mappings only), cuMemSetAccess (no access until it is given),
- *             cuMemAddressFree (what was reserved, with nothing mapped); Multicast Object Management: every device of
- *             a multicast object joins before it is mapped.
- * Holds:      a mapping lies in one reservation; it can be used when some device, or for memory of the host the host,
- *             has access.
+ * Follows:    Driver API, Virtual Memory Management: cuMemMap (offset 0, whole granules, into a
+ *             reservation, nothing mapped there yet), cuMemUnmap (whole mappings only),
+ *             cuMemSetAccess (no access until it is given), cuMemAddressFree (what was reserved,
+ *             with nothing mapped); Multicast Object Management: every device of a multicast object
+ *             joins before it is mapped.
+ * Holds:      a mapping lies in one reservation; it can be used when some device, or for memory of
+ *             the host the host, has access.
  */
 #include "tests/sim/driver/sim.h"
 
@@ -31,7 +32,7 @@ static bool is_whole(size_t value)
     return value && value % VGSIM_PAGE == 0;
 }
 
-/* --- reservations ------------------------------------------------------------------------------------------------ */
+/* --- reservations ----------------------------------------------------------------------------- */
 
 static CUresult reserve(CUdeviceptr *out, size_t size, size_t alignment, unsigned long long flags)
 {
@@ -88,7 +89,7 @@ static bool is_reserved(uintptr_t address, size_t size)
     return false;
 }
 
-/* --- mappings ------------------------------------------------------------------------------------------------------ */
+/* --- mappings --------------------------------------------------------------------------------- */
 
 static CUresult map(CUdeviceptr pointer, size_t size, size_t offset,
                     CUmemGenericAllocationHandle number, unsigned long long flags)
@@ -160,8 +161,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 /* Which bit of a mask a location is; -1: this memory cannot be given to it. */
 static int bit_of(const struct vgsim_block *block, const CUmemLocation *where)
 {
-    bool host = where->type == CU_MEM_LOCATION_TYPE_HOST ||
-                where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    bool host =
+        where->type == CU_MEM_LOCATION_TYPE_HOST || where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (host)
         return block->handle->host ? HOST_BIT : -1;
     if (where->type != CU_MEM_LOCATION_TYPE_DEVICE || !vgsim_is_device(where->id))
