@@ -1,5 +1,7 @@
-/* test_sim_arrays.c -- arrays, mipmaps and textures of the simulated driver: what they take, and what may be asked.
+/* test_sim_arrays.c -- arrays, mipmaps and textures of the simulated driver.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * What they take, and what may be asked.
  */
 #include "tests/unit/sim_child.h"
 

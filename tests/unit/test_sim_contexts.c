@@ -5,7 +5,7 @@
 
 #include <libgen.h>
 
-/* --- green contexts ---------------------------------------------------------------------------------------------- */
+/* --- green contexts --------------------------------------------------------------------------- */
 
 static CUgreenCtx green_of(CUdevice device, unsigned int wanted)
 {
@@ -91,7 +91,7 @@ static void test_a_device_is_split_in_aligned_groups(void **unused)
     IN_CHILD(body_split, NULL);
 }
 
-/* --- the old calls -------------------------------------------------------------------------------------------------- */
+/* --- the old calls ---------------------------------------------------------------------------- */
 
 static void body_attach(void)
 {
@@ -136,7 +136,7 @@ static void test_every_context_costs_memory(void **unused)
     IN_CHILD(body_cost, NULL);
 }
 
-/* --- peers ------------------------------------------------------------------------------------------------------------ */
+/* --- peers ------------------------------------------------------------------------------------ */
 
 static void body_peers(void)
 {
@@ -178,7 +178,7 @@ static void test_slices_have_no_peers(void **unused)
     IN_CHILD(body_no_peers, "VGSIM_DEVICES=2", "VGSIM_MIG=1");
 }
 
-/* --- the books ---------------------------------------------------------------------------------------------------------- */
+/* --- the books -------------------------------------------------------------------------------- */
 
 static const char *books_path;
 
@@ -212,8 +212,8 @@ static void body_books(void)
     CUDA_ARRAY3D_DESCRIPTOR desc = {
         .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     CUmulticastObjectProp cast = {.numDevices = 1, .size = 2 * MIB};
-    CUDA_EXTERNAL_MEMORY_HANDLE_DESC external = {
-        .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .size = 12345};
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC external = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                                 .size = 12345};
     CUmemGenericAllocationHandle handle, object;
     CUmipmappedArray mipmap;
     CUexternalMemory memory;

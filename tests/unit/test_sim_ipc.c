@@ -1,4 +1,4 @@
-/* test_sim_ipc.c -- memory and events between two processes of the simulation, and memory of other interfaces.
+/* test_sim_ipc.c -- memory and events of two processes of the simulation, and of other interfaces.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tests/unit/sim_pair.h"
@@ -7,7 +7,7 @@
 
 #define LAZY CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
-/* --- memory, big and small ------------------------------------------------------------------------------------- */
+/* --- memory, big and small -------------------------------------------------------------------- */
 
 static void body_owner(void)
 {
@@ -89,7 +89,7 @@ static void test_opened_memory_is_the_owner_s_and_stays_in_use_until_it_is_close
     IN_PAIR(body_owner, body_opener, NULL);
 }
 
-/* --- what ends with a process, and with a context ------------------------------------------------------------------ */
+/* --- what ends with a process, and with a context --------------------------------------------- */
 
 static void body_short_owner(void)
 {
@@ -130,7 +130,7 @@ static void test_one_context_opens_a_process_s_handles_and_they_end_with_it(void
     IN_PAIR(body_short_owner, body_contexts, NULL);
 }
 
-/* --- events ----------------------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void body_event_owner(void)
 {
@@ -167,7 +167,7 @@ static void test_events_cross_processes_when_they_were_made_for_it(void **unused
     IN_PAIR(body_event_owner, body_event_opener, NULL);
 }
 
-/* --- memory of another interface ----------------------------------------------------------------------------------------- */
+/* --- memory of another interface -------------------------------------------------------------- */
 
 static void body_external(void)
 {
@@ -209,8 +209,8 @@ static void body_external(void)
     CHECK_EQUAL(sim_free(), before);
 }
 
-static void test_external_memory_is_mapped_for_nothing_and_its_buffers_are_freed_by_cuMemFree(
-    void **unused)
+static void
+test_external_memory_is_mapped_for_nothing_and_its_buffers_are_freed_by_cuMemFree(void **unused)
 {
     (void)unused;
     IN_CHILD(body_external, NULL);

@@ -1,5 +1,7 @@
-/* test_sim_vmm.c -- virtual memory of the simulated driver: hosts and devices, misuse, handing it over, multicast.
+/* test_sim_vmm.c -- virtual memory of the simulated driver.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Hosts and devices, misuse, handing it over, multicast.
  */
 #include "tests/unit/sim_pair.h"
 
@@ -30,7 +32,7 @@ static CUresult allow(CUdeviceptr pointer, size_t bytes, CUmemLocationType type,
     return CU(cuMemSetAccess)(pointer, bytes, &desc, 1);
 }
 
-/* --- host memory ---------------------------------------------------------------------------------------------- */
+/* --- host memory ------------------------------------------------------------------------------ */
 
 static void body_host(void)
 {
@@ -61,7 +63,7 @@ static void test_memory_of_the_host_takes_nothing_of_a_device(void **unused)
     IN_CHILD(body_host, NULL);
 }
 
-/* --- misuse ----------------------------------------------------------------------------------------------------- */
+/* --- misuse ----------------------------------------------------------------------------------- */
 
 static void body_misuse(void)
 {
@@ -135,7 +137,7 @@ static void test_access_is_a_device_s_own(void **unused)
     IN_CHILD(body_access, "VGSIM_DEVICES=2");
 }
 
-/* --- from one process to another --------------------------------------------------------------------------------- */
+/* --- from one process to another -------------------------------------------------------------- */
 
 static void body_exporter(void)
 {
@@ -149,9 +151,9 @@ static void body_exporter(void)
     CHECK_EQUAL(CU(cuMemMap)(range, 4 * PAGE, 0, handle, 0), CUDA_SUCCESS);
     CHECK_EQUAL(allow(range, 4 * PAGE, CU_MEM_LOCATION_TYPE_DEVICE, 1), CUDA_SUCCESS);
     CHECK_EQUAL(CU(cuMemcpyHtoD_v2)(range, text, sizeof text), CUDA_SUCCESS);
-    CHECK_EQUAL(CU(cuMemExportToShareableHandle)(&fd, handle,
-                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                CUDA_SUCCESS);
+    CHECK_EQUAL(
+        CU(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        CUDA_SUCCESS);
     pair->value[0] = (size_t)fd;
     pair_go(1);
     pair_wait(2);
@@ -208,9 +210,9 @@ static void body_no_export(void)
     int fd = fileno(tmpfile());
     sim_start(0);
     handle = made(PAGE, prop_of(CU_MEM_LOCATION_TYPE_DEVICE, 0));
-    CHECK_EQUAL(CU(cuMemExportToShareableHandle)(&fd, handle,
-                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQUAL(
+        CU(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        CUDA_ERROR_INVALID_VALUE);
     CHECK_EQUAL(ftruncate(fd, PAGE), 0);
     CHECK_EQUAL(CU(cuMemImportFromShareableHandle)(&handle, (void *)(intptr_t)fd,
                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
@@ -223,7 +225,7 @@ static void test_only_what_was_made_to_be_shared_is_shared(void **unused)
     IN_CHILD(body_no_export, NULL);
 }
 
-/* --- multicast ------------------------------------------------------------------------------------------------------ */
+/* --- multicast -------------------------------------------------------------------------------- */
 
 static void body_multicast(void)
 {
