@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/analysis/analysis.h"
 
@@ -35,10 +36,16 @@ static double percent(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
+static bool asks_for_a_context(const struct vg_report *report)
+{
+    const char *api = vg_view_string(report->view, report->failure->api);
+    return strstr(api, "CtxCreate") || strstr(api, "CtxRetain");
+}
+
 static const char *request_text(const struct vg_report *report, text buffer)
 {
     if (report->request_bytes == VG_UNKNOWN)
-        return "the request";
+        return asks_for_a_context(report) ? "a context" : "the request";
     text bytes;
     snprintf(buffer, sizeof(text), "%s", vg_bytes_text(bytes, report->request_bytes));
     return buffer;
@@ -255,6 +262,12 @@ static void describe_unknown(struct vg_report *report, const struct vg_facts *fa
             "own?): %s of %s are free",
             request_text(report, request), vg_bytes_text(free_text, facts->free_bytes),
             vg_bytes_text(total, facts->total_bytes));
+    else if (facts->asked_bytes == VG_UNKNOWN)
+        report->verdict.summary = vg_report_format(
+            report,
+            "%s could not be made: the driver does not say how much it needs, %s of %s are free",
+            asks_for_a_context(report) ? "a context" : "what was asked for",
+            vg_bytes_text(free_text, facts->free_bytes), vg_bytes_text(total, facts->total_bytes));
     else if (facts->short_bytes != VG_UNKNOWN)
         report->verdict.summary = vg_report_format(
             report, "%sthis process tracks %s of %s; the request of %s exceeds free %s by %s",

@@ -133,7 +133,8 @@ static double rule_empty_device(const struct vg_facts *facts)
 {
     if (!facts->called || facts->free_bytes == VG_UNKNOWN || facts->total_bytes == VG_UNKNOWN)
         return 0;
-    bool fits = facts->asked_bytes == VG_UNKNOWN || facts->asked_bytes <= facts->free_bytes;
+    /* What is not known does not fit. */
+    bool fits = facts->asked_bytes != VG_UNKNOWN && facts->asked_bytes <= facts->free_bytes;
     return fits && facts->free_bytes >= facts->total_bytes - facts->total_bytes / 10 ? 0.9 : 0;
 }
 

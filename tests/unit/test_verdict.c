@@ -111,6 +111,9 @@ static void test_verdict_says_not_memory_for_other_errors_and_empty_devices(void
     facts.free_bytes = GIB(24) - GIB(24) / 10;
     facts.short_bytes = VG_UNKNOWN;
     assert_class(&facts, VG_VERDICT_NOT_MEMORY);
+    facts.asked_bytes = VG_UNKNOWN; /* it may have been more than that */
+    assert_class(&facts, VG_VERDICT_UNKNOWN);
+    facts.asked_bytes = GIB(2);
     facts.free_bytes -= 1;
     assert_class(&facts, VG_VERDICT_UNKNOWN);
     facts.free_bytes = GIB(23);
