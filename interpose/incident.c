@@ -4,8 +4,9 @@
  * Place:   gate.c and torch.c report; families.def says who decides; incident_file.c writes the
  *          file and starts the tool.
  * Holds:   one failure is one incident, whatever reports it. Every final failure is counted at its
- *          site; only the 1st, 10th, 100th ... is written, and no more than max_reports of them:
- *          the record stays the same size however often a program fails and goes on.
+ *          site; only the 1st, 10th, 100th ... is written, and no more than max_reports of them: the
+ *          record stays the same size however often a program fails and goes on. A failure that
+ *          waits for a retry is in `unsettled`; what is still there at the end was final.
  * Threads: any; vg_thread.depth is set, no lock held on entry.
  */
 #include "interpose/incident.h"
@@ -22,6 +23,14 @@
 
 static _Atomic uint32_t caching_families; /* bit per family whose usage callback has come */
 
+/* Failures that were not taken as final; under the ledger lock. One per thread and site. */
+enum { UNSETTLED_MAX = 32 };
+static struct unsettled {
+    uint32_t thread; /* 0: free */
+    uint8_t family;
+    struct vg_pending failure;
+} unsettled[UNSETTLED_MAX];
+
 void vg_incident_framework_is_caching(uint8_t family)
 {
     uint32_t bit = 1u << family;
@@ -29,12 +38,15 @@ void vg_incident_framework_is_caching(uint8_t family)
         atomic_fetch_or(&caching_families, bit);
 }
 
+enum { CUDA_ERROR_CONTEXT_IS_DESTROYED = 709 };
+
 /* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a
  * capture in progress. Counted, never an incident. */
 static bool is_a_wrong_call(int status, const struct vg_event *e)
 {
     return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
-           status == CUDA_ERROR_INVALID_CONTEXT || status == CUDA_ERROR_NOT_SUPPORTED ||
+           status == CUDA_ERROR_INVALID_CONTEXT || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           status == CUDA_ERROR_NOT_SUPPORTED ||
            (status == CUDA_ERROR_INVALID_VALUE && (e->bytes == 0 || e->op != VG_OP_ALLOC)) ||
            (status >= 900 && status <= 909);
 }
@@ -65,11 +77,21 @@ static unsigned final_at(struct vg_guard *guard, uint8_t family, const struct vg
     return has_callback ? 0 : 1;
 }
 
+/* How much was asked of the driver. A context names no size, and an array whose size nobody could
+ * work out neither; the largest number is a size like others here, and no "unknown". */
+static uint64_t asked_bytes(const struct vg_event *e)
+{
+    if (e->op != VG_OP_ALLOC || !e->bytes)
+        return VG_UNKNOWN;
+    return e->bytes < UINT64_MAX ? e->bytes : UINT64_MAX - 1;
+}
+
 /* Fills `pending` from this refusal and the ones before it. With the lock held. */
 static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8_t family,
                          struct vg_pending *pending)
 {
-    bool again = pending->set && pending->bytes == e->bytes && pending->kind == e->kind &&
+    uint64_t bytes = asked_bytes(e);
+    bool again = pending->set && pending->bytes == bytes && pending->kind == e->kind &&
                  pending->error == e->error;
     uint8_t attempts = again && pending->attempts < UINT8_MAX ? pending->attempts + 1 : 1;
     bool counted = again && pending->counted;
@@ -79,7 +101,7 @@ static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8
                                    .attempts = attempts,
                                    .kind = e->kind,
                                    .error = e->error,
-                                   .bytes = e->bytes,
+                                   .bytes = bytes,
                                    .device = e->device,
                                    .stack = e->stack};
     pending->api = vg_strings_intern_z(stacks, vg_hooks_name(e->hook));
@@ -91,6 +113,48 @@ static void note_refusal(struct vg_guard *guard, const struct vg_event *e, uint8
     if (site && family == VG_FAMILY_NONE)
         pending->attempts =
             site->failed_in_row < UINT8_MAX ? (uint8_t)++site->failed_in_row : UINT8_MAX;
+}
+
+/* --- failures that wait for a retry ----------------------------------------------------------- */
+
+/* With the lock held. A full list leaves it uncounted, as all were before there was a list. */
+static void wait_for_retry(uint8_t family, const struct vg_pending *failure)
+{
+    uint32_t self = vg_thread_id();
+    struct unsettled *place = NULL;
+    for (unsigned i = 0; i < UNSETTLED_MAX; i++) {
+        struct unsettled *item = &unsettled[i];
+        bool same = item->thread == self && item->failure.site == failure->site;
+        if (same || (!place && !item->thread))
+            place = item;
+        if (same)
+            break;
+    }
+    if (!place)
+        return;
+    *place = (struct unsettled){.thread = self, .family = family, .failure = *failure};
+    vg_thread.unsettled = true;
+}
+
+/* Takes out what this thread has there: of `family`, at `site`, or what a success makes good (of a
+ * framework any does). With the lock held. */
+static void settle(uint8_t family, uint32_t site, const struct vg_event *success)
+{
+    uint32_t self = vg_thread_id();
+    bool more = false;
+    for (unsigned i = 0; i < UNSETTLED_MAX; i++) {
+        struct unsettled *item = &unsettled[i];
+        if (item->thread != self)
+            continue;
+        const struct vg_pending *failure = &item->failure;
+        bool is_family = family && item->family == family;
+        bool is_enough = success && (item->family || (success->kind == failure->kind &&
+                                                      asked_bytes(success) >= failure->bytes));
+        if (is_family || is_enough || (site && failure->site == site))
+            item->thread = 0;
+        more |= item->thread == self;
+    }
+    vg_thread.unsettled = more;
 }
 
 static bool is_power_of_ten(uint64_t n)
@@ -157,6 +221,10 @@ void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
     bool final = !pending->counted && decisive && pending->attempts >= decisive;
     bool written = final && count_final(guard, pending, family, &incident);
     pending->counted |= final;
+    if (pending->counted)
+        settle(family, pending->site, NULL);
+    else
+        wait_for_retry(family, pending);
     if (final && family == VG_FAMILY_NONE)
         pending->counted = false; /* the next failure of such a caller is a failure of its own */
     vg_guard_unlock_changed(guard);
@@ -164,20 +232,32 @@ void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status)
         vg_incident_write(guard, &incident, context.device, family == VG_FAMILY_NONE);
 }
 
+/* A success at the very site, with the same stack, that failed before: its caller retries. */
+static void learn_retry(struct vg_guard *guard, const struct vg_pending *pending,
+                        const struct vg_event *e, uint32_t success_site)
+{
+    struct vg_site *site = site_at(guard, pending->site);
+    bool is_enough = asked_bytes(e) >= pending->bytes && e->kind == pending->kind;
+    if (is_enough)
+        guard->record.header->recovered_count++;
+    if (site && is_enough && pending->site == success_site)
+        site->retries = 1;
+    if (site && (is_enough || pending->site == success_site))
+        site->failed_in_row = 0;
+}
+
 void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e)
 {
     struct vg_pending *pending = &vg_thread.pending;
-    if (!pending->set)
+    bool settles = e->op == VG_OP_CTX_CREATE ||
+                   (e->op == VG_OP_ALLOC && vg_kind_layer(e->kind) == VG_LAYER_DRIVER);
+    if (!settles || !(pending->set || vg_thread.unsettled))
         return;
     if (vg_guard_lock_for_change(guard)) {
-        struct vg_site *site = site_at(guard, pending->site);
-        if (e->bytes >= pending->bytes && e->kind == pending->kind) {
-            guard->record.header->recovered_count++;
-            if (site)
-                site->retries = 1;
-        }
-        if (site)
-            site->failed_in_row = 0;
+        uint32_t site = vg_ledger_site(&guard->ledger, e->stack, e->api, e->kind, e->device);
+        if (pending->set)
+            learn_retry(guard, pending, e, site);
+        settle(VG_FAMILY_NONE, site, e);
         vg_guard_unlock_changed(guard);
     }
     pending->set = false;
@@ -201,6 +281,7 @@ void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32
     vg_origin_capture(&guard->options, &origin);
     if (!vg_guard_lock_for_change(guard))
         return;
+    settle(family, 0, NULL);
     pending.device = device;
     pending.stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
     pending.site =
@@ -211,4 +292,21 @@ void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32
         return;
     incident.requested_bytes = requested_bytes;
     vg_incident_write(guard, &incident, context.device, false);
+}
+
+void vg_incident_unsettled(struct vg_guard *guard)
+{
+    for (unsigned i = 0; i < UNSETTLED_MAX; i++) {
+        struct vg_incident incident;
+        if (!vg_guard_lock_for_change(guard))
+            return;
+        struct unsettled left = unsettled[i];
+        unsettled[i].thread = 0;
+        bool written = left.thread && count_final(guard, &left.failure, left.family, &incident);
+        vg_guard_unlock_changed(guard);
+        if (written) {
+            incident.thread = left.thread;
+            vg_incident_write(guard, &incident, left.failure.device, true);
+        }
+    }
 }

@@ -14,6 +14,8 @@ void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e);
  * its lock: nothing waits. */
 void vg_incident_framework_gave_up(struct vg_guard *guard, uint8_t family, int32_t device,
                                    uint64_t requested_bytes);
+/* The process ends: failures that nobody retried were final. No lock held, vg_thread.depth set. */
+void vg_incident_unsettled(struct vg_guard *guard);
 /* A usage callback of a framework came: its allocator is the caching one. */
 void vg_incident_framework_is_caching(uint8_t family);
 

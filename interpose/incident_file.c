@@ -306,7 +306,9 @@ void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int
     char name[32], path[VG_PATH_MAX + 64];
     int why = 0;
     vg_incident_settle(guard);
-    vg_sample_all(guard, current_device);
+    /* Not at an end by _exit: it may have come from a signal handler inside the driver. */
+    if (vg_lifecycle_guard(false))
+        vg_sample_all(guard, current_device);
     fill_host(incident);
     incident->waits = wait;
     int memory = store(guard, incident);

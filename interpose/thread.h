@@ -33,6 +33,7 @@ struct vg_thread {
         context_id; /* the last context seen here, so that it is asked for its device once */
     int32_t context_device;
     struct vg_pending pending;
+    bool unsettled; /* incident.c's list has failures of this thread */
 };
 
 extern _Thread_local struct vg_thread vg_thread __attribute__((visibility("hidden")));
