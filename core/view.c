@@ -392,51 +392,65 @@ static uint64_t file_size(int fd)
 /* HALF: of one moment, in the middle of an event. TORN: of more than one moment. */
 enum copy { COPIED, HALF, TORN, NOT_SOUND, FAILED };
 
-/* One copy: the header first, so that nothing in it is newer than what follows, and once more at
- * the end, to see whether it was one moment. */
-static enum copy copy_once(struct vg_view *view, int fd, char *why_out, size_t why_size)
-{
+struct header_pages {
     union {
         struct vg_header header;
         uint8_t pages[HEADER_PAGES_BYTES];
-    } *first = malloc(sizeof *first);
-    ssize_t got =
-        first ? (memset(first, 0, sizeof *first), read_at(fd, first, sizeof *first, 0)) : -1;
+    };
+};
+
+static enum copy read_header(struct header_pages *out, int fd, char *why_out, size_t why_size)
+{
+    memset(out, 0, sizeof *out);
+    ssize_t got = read_at(fd, out, sizeof *out, 0);
     if (got < 0) {
         snprintf(why_out, why_size, "cannot be read: %s", strerror(errno));
-        free(first);
         return FAILED;
     }
-    uint64_t size = (size_t)got < sizeof *first ? (uint64_t)got : file_size(fd);
-    enum vg_status status = check_structure(&first->header, size, why_out, why_size);
-    if (status != VG_OK) {
-        free(first);
-        return status == VG_IO ? FAILED : NOT_SOUND;
-    }
+    uint64_t size = (size_t)got < sizeof *out ? (uint64_t)got : file_size(fd);
+    enum vg_status status = check_structure(&out->header, size, why_out, why_size);
+    return status == VG_OK ? COPIED : status == VG_IO ? FAILED : NOT_SOUND;
+}
+
+static enum copy read_body(struct vg_view *view, struct header_pages *first, int fd, char *why_out,
+                           size_t why_size)
+{
     size_t used = (size_t)atomic_load_explicit(&first->header.file_bytes, memory_order_relaxed);
+    size_t body = used - sizeof *first;
     uint8_t *base = realloc(view->base, used);
     if (!base) {
         snprintf(why_out, why_size, "no memory to read the record");
-        free(first);
         return FAILED;
     }
     memcpy(base, first, sizeof *first);
     view->base = base;
     view->header = (const struct vg_header *)base;
     view->bytes = used;
-    size_t body = used - sizeof *first;
-    got = read_at(fd, base + sizeof *first, body, sizeof *first);
-    bool whole = got == (ssize_t)body;
-    got = whole ? read_at(fd, first, sizeof *first, 0) : -1;
-    whole = whole && got == (ssize_t)sizeof *first;
-    bool same = whole && atomic_load(&first->header.seq) == atomic_load(&view->header->seq) &&
-                atomic_load(&first->header.file_bytes) == used;
-    free(first);
-    if (!whole) {
+    if (read_at(fd, base + sizeof *first, body, sizeof *first) != (ssize_t)body ||
+        read_at(fd, first, sizeof *first, 0) != (ssize_t)sizeof *first) {
         snprintf(why_out, why_size, "truncated while it was read");
         return NOT_SOUND;
     }
+    bool same = atomic_load(&first->header.seq) == atomic_load(&view->header->seq) &&
+                atomic_load(&first->header.file_bytes) == used;
     return !same ? TORN : is_half_applied(view->header) ? HALF : COPIED;
+}
+
+/* One copy: the header first, so that nothing in it is newer than what follows, and once more at
+ * the end, to see whether it was one moment. */
+static enum copy copy_once(struct vg_view *view, int fd, char *why_out, size_t why_size)
+{
+    struct header_pages *first = malloc(sizeof *first);
+    if (!first) {
+        snprintf(why_out, why_size, "no memory to read the record");
+        return FAILED;
+    }
+    enum copy copy = read_header(first, fd, why_out, why_size);
+    if (copy == COPIED) {
+        copy = read_body(view, first, fd, why_out, why_size);
+    }
+    free(first);
+    return copy;
 }
 
 static void wait_ms(long ms)

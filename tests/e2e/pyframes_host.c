@@ -79,14 +79,53 @@ static const char program[] =
     "assert [(r[0].decode(), r[1].decode()) for r in rows] == own, (rows, own)\n"
     "assert [int(r[2]) for r in rows] == [8, 9, 9], rows\n";
 
-int main(int argc, char **argv)
-{
-    static struct method method = {"capture", capture, METH_NOARGS, NULL};
+#define NOTHING                                                                                    \
+    "0\x1f"                                                                                        \
+    "0\x1e"
+
+/* The interpreter's functions, from a library opened late. */
+static struct {
     void (*initialize)(void);
     int (*run)(const char *), (*finalize)(void), (*set)(void *, const char *, void *);
     void *(*add_module)(const char *), *(*function)(struct method *, void *, void *);
-    int state = ABSENT;
+} python;
+
+static void find_python(void *library)
+{
+    FIND(self.bytes_from_string, library, "PyBytes_FromString");
+    FIND(python.initialize, library, "Py_Initialize");
+    FIND(python.finalize, library, "Py_FinalizeEx");
+    FIND(python.run, library, "PyRun_SimpleString");
+    FIND(python.add_module, library, "PyImport_AddModule");
+    FIND(python.function, library, "PyCFunction_NewEx");
+    FIND(python.set, library, "PyObject_SetAttrString");
+}
+
+static int run_program(void)
+{
+    static struct method method = {"capture", capture, METH_NOARGS, NULL};
+    python.set(python.add_module("__main__"), "capture", python.function(&method, NULL, NULL));
+    return python.run(program);
+}
+
+static int walk_through_a_life(void)
+{
+    int state = OK;
     pthread_t thread;
+    python.initialize();
+    expect("with no frame yet", OK, NOTHING);
+    if (run_program() != 0)
+        return 1;
+    pthread_create(&thread, NULL, outside_python, &state);
+    pthread_join(thread, NULL);
+    python.finalize();
+    expect("after Py_FinalizeEx", OK, NOTHING);
+    python.initialize();
+    return run_program();
+}
+
+int main(int argc, char **argv)
+{
     if (argc != 3)
         return 2;
     void *probe = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -94,44 +133,16 @@ int main(int argc, char **argv)
         return printf("%s\n", dlerror()), 1;
     FIND(self.state, probe, "pyframes_state");
     FIND(self.capture, probe, "pyframes_capture");
-    expect("without Python", ABSENT,
-           "0\x1f"
-           "0\x1e");
-    expect("without Python, again", ABSENT,
-           "0\x1f"
-           "0\x1e");
-    void *python = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
-    if (!python)
+    expect("without Python", ABSENT, NOTHING);
+    expect("without Python, again", ABSENT, NOTHING);
+    void *library = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
         return printf("%s\n", dlerror()), 1;
     for (int i = 0; i < 64; i++) /* one probe in 64 looks for what is new */
         self.state();
-    expect("before Py_Initialize", ABSENT,
-           "0\x1f"
-           "0\x1e");
-    FIND(self.bytes_from_string, python, "PyBytes_FromString");
-    FIND(initialize, python, "Py_Initialize");
-    FIND(finalize, python, "Py_FinalizeEx");
-    FIND(run, python, "PyRun_SimpleString");
-    FIND(add_module, python, "PyImport_AddModule");
-    FIND(function, python, "PyCFunction_NewEx");
-    FIND(set, python, "PyObject_SetAttrString");
-    initialize();
-    expect("with no frame yet", OK,
-           "0\x1f"
-           "0\x1e");
-    set(add_module("__main__"), "capture", function(&method, NULL, NULL));
-    if (run(program) != 0)
-        return 1;
-    state = OK;
-    pthread_create(&thread, NULL, outside_python, &state);
-    pthread_join(thread, NULL);
-    finalize();
-    expect("after Py_FinalizeEx", OK,
-           "0\x1f"
-           "0\x1e");
-    initialize();
-    set(add_module("__main__"), "capture", function(&method, NULL, NULL));
-    if (run(program) != 0)
+    expect("before Py_Initialize", ABSENT, NOTHING);
+    find_python(library);
+    if (walk_through_a_life() != 0)
         return 1;
     puts("ok");
     return 0;

@@ -37,50 +37,51 @@ static void test_every_default_is_legal(void **state)
     }
 }
 
+static const struct {
+    const char *text;
+    uint64_t bytes;
+} good_sizes[] = {{"0", 0},
+                  {"1073741824", 1073741824},
+                  {"512M", 512 * MIB},
+                  {"512MiB", 512 * MIB},
+                  {"512MB", 512 * MIB},
+                  {"1.5GiB", 1536 * MIB},
+                  {"1.5g", 1536 * MIB},
+                  {"4k", 4096},
+                  {"2T", 2 * MIB *MIB},
+                  {"100B", 100},
+                  {"0.5K", 512},
+                  {"18446744073709551615", UINT64_MAX}};
+static const char *const bad_sizes[] = {"",
+                                        "M",
+                                        "-1",
+                                        "1.5",
+                                        "1.",
+                                        "1Mi",
+                                        "1MiBs",
+                                        "1 M",
+                                        "1,5G",
+                                        "0x10",
+                                        "1e9",
+                                        "1Z",
+                                        ".5G",
+                                        "G1",
+                                        "18446744073709551616",
+                                        "16777216T",
+                                        "99999999999999999999G"};
+
 static void test_sizes(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } good[] = {{"0", 0},
-                {"1073741824", 1073741824},
-                {"512M", 512 * MIB},
-                {"512MiB", 512 * MIB},
-                {"512MB", 512 * MIB},
-                {"1.5GiB", 1536 * MIB},
-                {"1.5g", 1536 * MIB},
-                {"4k", 4096},
-                {"2T", 2 * MIB * MIB},
-                {"100B", 100},
-                {"0.5K", 512},
-                {"18446744073709551615", UINT64_MAX}};
-    static const char *const bad[] = {"",
-                                      "M",
-                                      "-1",
-                                      "1.5",
-                                      "1.",
-                                      "1Mi",
-                                      "1MiBs",
-                                      "1 M",
-                                      "1,5G",
-                                      "0x10",
-                                      "1e9",
-                                      "1Z",
-                                      ".5G",
-                                      "G1",
-                                      "18446744073709551616",
-                                      "16777216T",
-                                      "99999999999999999999G"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    for (size_t i = 0; i < sizeof good_sizes / sizeof *good_sizes; i++) {
         uint64_t bytes = 1;
-        assert_true(vg_parse_size(good[i].text, &bytes));
-        assert_int_equal(bytes, good[i].bytes);
+        assert_true(vg_parse_size(good_sizes[i].text, &bytes));
+        assert_int_equal(bytes, good_sizes[i].bytes);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof bad_sizes / sizeof *bad_sizes; i++) {
         uint64_t bytes = 77;
-        if (vg_parse_size(bad[i], &bytes)) {
-            fail_msg("\"%s\" is no size", bad[i]);
+        if (vg_parse_size(bad_sizes[i], &bytes)) {
+            fail_msg("\"%s\" is no size", bad_sizes[i]);
         }
         assert_int_equal(bytes, 77);
     }

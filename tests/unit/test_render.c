@@ -135,50 +135,79 @@ static json_object *parsed(const struct vg_report *report)
     return root;
 }
 
+/* An object, and keys that it must have. */
+static const char *const contract[][2] = {
+    {"", "schema kind process failure devices sites objects steps peers leaks forecast "
+         "timeline verdict hooks host"},
+    {"process",
+     "pid host rank cmdline exe start_time uptime driver_version python torch alive exit"},
+    {"failure", "site api requested_via bytes requested_bytes device context error library thread "
+                "stack attempts outcome count remedies"},
+    {"failure.error", "code name"},
+    {"devices.0",
+     "index pci free_source name uuid total_bytes free_bytes peak_bytes process others "
+     "unattributed_bytes"},
+    {"devices.0.process",
+     "tracked_bytes alloc_count free_count by_kind by_library framework pool_idle_bytes "
+     "contexts"},
+    {"devices.0.process.framework",
+     "name reserved_bytes allocated_bytes cached_bytes largest_gap_bytes small_gaps_bytes "
+     "private_gaps_bytes fragmentation pinned_segments state"},
+    {"devices.0.process.contexts.0", "id primary live_bytes live_count overhead_bytes stack"},
+    {"devices.0.process.by_library.0", "library bytes"},
+    {"devices.0.others.0", "pid name bytes may_be_this_process"},
+    {"sites.0", "id layer kind device library live_bytes live_count peak_live_bytes "
+                "live_bytes_at_peak alloc_count free_count first_time last_time stack"},
+    {"sites.0.stack.0", "lang function file line module offset"},
+    {"objects", "contexts streams events modules pools ipc_open"},
+    {"objects.streams", "live created destroyed top"},
+    {"verdict", "class confidence summary evidence advice"},
+    {"verdict.evidence.0", "text value unit"},
+    {"verdict.advice.0", "action gain_bytes text"},
+    {"hooks", "reached fallback_count unknown_free_count saturated notes"},
+    {"hooks.reached", "driver runtime torch"},
+    {"host", "mem_available_bytes cgroup_limit_bytes pinned_bytes platform"},
+};
+
 static void test_json_has_every_key_of_the_contract(void **state)
 {
     (void)state;
     struct fixture f;
     json_object *root = parsed(torch_report(&f));
-    assert_keys(root, "",
-                "schema kind process failure devices sites objects steps peers leaks forecast "
-                "timeline verdict hooks host");
-    assert_keys(
-        root, "process",
-        "pid host rank cmdline exe start_time uptime driver_version python torch alive exit");
-    assert_keys(root, "failure",
-                "site api requested_via bytes requested_bytes device context error library thread "
-                "stack attempts outcome count remedies");
-    assert_keys(root, "failure.error", "code name");
-    assert_keys(root, "devices.0",
-                "index pci free_source name uuid total_bytes free_bytes peak_bytes process others "
-                "unattributed_bytes");
-    assert_keys(root, "devices.0.process",
-                "tracked_bytes alloc_count free_count by_kind by_library framework pool_idle_bytes "
-                "contexts");
-    assert_keys(
-        root, "devices.0.process.framework",
-        "name reserved_bytes allocated_bytes cached_bytes largest_gap_bytes small_gaps_bytes "
-        "private_gaps_bytes fragmentation pinned_segments state");
-    assert_keys(root, "devices.0.process.contexts.0",
-                "id primary live_bytes live_count overhead_bytes stack");
-    assert_keys(root, "devices.0.process.by_library.0", "library bytes");
-    assert_keys(root, "devices.0.others.0", "pid name bytes may_be_this_process");
-    assert_keys(root, "sites.0",
-                "id layer kind device library live_bytes live_count peak_live_bytes "
-                "live_bytes_at_peak alloc_count free_count first_time last_time stack");
-    assert_keys(root, "sites.0.stack.0", "lang function file line module offset");
-    assert_keys(root, "objects", "contexts streams events modules pools ipc_open");
-    assert_keys(root, "objects.streams", "live created destroyed top");
-    assert_keys(root, "verdict", "class confidence summary evidence advice");
-    assert_keys(root, "verdict.evidence.0", "text value unit");
-    assert_keys(root, "verdict.advice.0", "action gain_bytes text");
-    assert_keys(root, "hooks", "reached fallback_count unknown_free_count saturated notes");
-    assert_keys(root, "hooks.reached", "driver runtime torch");
-    assert_keys(root, "host", "mem_available_bytes cgroup_limit_bytes pinned_bytes platform");
+    for (size_t i = 0; i < sizeof contract / sizeof *contract; i++)
+        assert_keys(root, contract[i][0], contract[i][1]);
     json_object_put(root);
     fixture_close(&f);
 }
+
+static const char *const lists[] = {"peers",
+                                    "leaks",
+                                    "timeline",
+                                    "process.cmdline",
+                                    "devices.0.others",
+                                    "devices.0.process.by_library",
+                                    "devices.0.process.contexts",
+                                    "verdict.evidence",
+                                    "verdict.advice",
+                                    "hooks.notes",
+                                    "sites.0.stack",
+                                    "objects.events.top"};
+static const char *const nulls[] = {"failure",
+                                    "steps",
+                                    "forecast",
+                                    "process.rank",
+                                    "process.exit",
+                                    "process.torch",
+                                    "devices.0.total_bytes",
+                                    "devices.0.free_bytes",
+                                    "devices.0.free_source",
+                                    "devices.0.unattributed_bytes",
+                                    "devices.0.uuid",
+                                    "devices.0.process.framework",
+                                    "devices.0.process.pool_idle_bytes",
+                                    "devices.0.process.contexts.0.overhead_bytes",
+                                    "host.mem_available_bytes",
+                                    "hooks.saturated"};
 
 static void test_json_lists_are_never_null_and_unknown_is(void **state)
 {
@@ -188,36 +217,8 @@ static void test_json_lists_are_never_null_and_unknown_is(void **state)
     context_of(&f, 0, 1, true);
     alloc_of(&f, VG_KIND_DEVICE, UINT64_MAX - 5, 0);
     json_object *root = parsed(report_at(&f, 0, false));
-    static const char *const lists[] = {"peers",
-                                        "leaks",
-                                        "timeline",
-                                        "process.cmdline",
-                                        "devices.0.others",
-                                        "devices.0.process.by_library",
-                                        "devices.0.process.contexts",
-                                        "verdict.evidence",
-                                        "verdict.advice",
-                                        "hooks.notes",
-                                        "sites.0.stack",
-                                        "objects.events.top"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         assert_true(json_object_is_type(at(root, lists[i]), json_type_array));
-    static const char *const nulls[] = {"failure",
-                                        "steps",
-                                        "forecast",
-                                        "process.rank",
-                                        "process.exit",
-                                        "process.torch",
-                                        "devices.0.total_bytes",
-                                        "devices.0.free_bytes",
-                                        "devices.0.free_source",
-                                        "devices.0.unattributed_bytes",
-                                        "devices.0.uuid",
-                                        "devices.0.process.framework",
-                                        "devices.0.process.pool_idle_bytes",
-                                        "devices.0.process.contexts.0.overhead_bytes",
-                                        "host.mem_available_bytes",
-                                        "hooks.saturated"};
     for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
         if (at(root, nulls[i]))
             fail_msg("%s is not null", nulls[i]);

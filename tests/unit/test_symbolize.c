@@ -362,36 +362,36 @@ static void test_symbolize_answers_a_bad_stack_with_no_frames(void **state)
     end(&scene);
 }
 
+static const struct {
+    const char *symbol, *name;
+} plain_names[] = {
+    {"main", "main"},
+    {"memcpy@@GLIBC_2.14", "memcpy"},
+    {"work.constprop.0", "work"},
+    {".L1", ".L1"},
+    {"", ""},
+    {"_Z3fooi", "foo"},
+    {"_ZN2at6Tensor3addERKS0_", "at::Tensor::add"},
+    {"_ZNK2at6Tensor4sizeEv", "at::Tensor::size"},
+    {"_ZN12_GLOBAL__N_13barEi", "(anonymous namespace)::bar"},
+    {"_Z3fooIiEvT_", "foo<int>"},
+    {"_ZN1AclEi", "A::operator()"},
+    {"_ZN1AltERKS_", "A::operator<"},
+    {"_ZltIiEbRK1AIT_ES4_", "operator< <int>"},
+    {"_ZN1AcvbEv", "A::operator bool"},
+    {"_Znwm", "operator new"},
+    {"_ZdaPv", "operator delete[]"},
+    {"_ZN1AlsEi", "A::operator<<"},
+    {"_ZN1AptEv", "A::operator->"},
+    {"_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()"},
+    {"_Z3fooi.part.0", "foo"},
+    {"_ZNSt6vectorIfSaIfEE9push_backERKf", "std::vector<float, std::allocator<float> >::push_back"},
+    {"_ZTv0_n24_N1A1bEv", "A::b"},
+    {"_Znot_a_name", "_Znot_a_name"},
+};
+
 static void test_plain_name_drops_all_but_the_name(void **state)
 {
-    static const struct {
-        const char *symbol, *name;
-    } cases[] = {
-        {"main", "main"},
-        {"memcpy@@GLIBC_2.14", "memcpy"},
-        {"work.constprop.0", "work"},
-        {".L1", ".L1"},
-        {"", ""},
-        {"_Z3fooi", "foo"},
-        {"_ZN2at6Tensor3addERKS0_", "at::Tensor::add"},
-        {"_ZNK2at6Tensor4sizeEv", "at::Tensor::size"},
-        {"_ZN12_GLOBAL__N_13barEi", "(anonymous namespace)::bar"},
-        {"_Z3fooIiEvT_", "foo<int>"},
-        {"_ZN1AclEi", "A::operator()"},
-        {"_ZN1AltERKS_", "A::operator<"},
-        {"_ZltIiEbRK1AIT_ES4_", "operator< <int>"},
-        {"_ZN1AcvbEv", "A::operator bool"},
-        {"_Znwm", "operator new"},
-        {"_ZdaPv", "operator delete[]"},
-        {"_ZN1AlsEi", "A::operator<<"},
-        {"_ZN1AptEv", "A::operator->"},
-        {"_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()"},
-        {"_Z3fooi.part.0", "foo"},
-        {"_ZNSt6vectorIfSaIfEE9push_backERKf",
-         "std::vector<float, std::allocator<float> >::push_back"},
-        {"_ZTv0_n24_N1A1bEv", "A::b"},
-        {"_Znot_a_name", "_Znot_a_name"},
-    };
     (void)state;
     char *probe = vg_symbols_plain_name("_Z3fooi");
     bool can_demangle = !strcmp(probe, "foo");
@@ -400,9 +400,9 @@ static void test_plain_name_drops_all_but_the_name(void **state)
         print_message("skip: no libstdc++ here\n");
         skip();
     }
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        char *name = vg_symbols_plain_name(cases[i].symbol);
-        assert_string_equal(name, cases[i].name);
+    for (size_t i = 0; i < sizeof(plain_names) / sizeof(*plain_names); i++) {
+        char *name = vg_symbols_plain_name(plain_names[i].symbol);
+        assert_string_equal(name, plain_names[i].name);
         free(name);
     }
 }
