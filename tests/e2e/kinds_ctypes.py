@@ -27,7 +27,7 @@ def call(name, *arguments):
 
 
 def step(name):
-    time.sleep(0.003)
+    time.sleep(0.012)
     event = c_void_p()
     call("cuEventCreate", byref(event), 0)  # the guard looks at the device
     call("cuEventDestroy_v2", event)

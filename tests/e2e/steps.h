@@ -18,10 +18,11 @@ static inline void step(const char *name)
         exit(2);
 }
 
-/* Longer than VRAMGUARD_SAMPLE=1ms: the guard looks again at the next event. */
+/* Longer than VRAMGUARD_SAMPLE=1ms and than a tick of the guard's coarse clock: it looks again at
+ * the next event. */
 static inline void let_a_sample_come_due(void)
 {
-    usleep(3000);
+    usleep(12000);
 }
 
 #endif
