@@ -49,7 +49,7 @@ static inline pid_t pair_fork(void (*body)(void), const char *const *knobs, cons
     _exit(0);
 }
 
-/* Runs both at once; status_out: as waitpid gives them. */
+/* Runs both at once, and waits for the second first; status_out: as waitpid gives them. */
 static inline void pair_run(void (*first)(void), void (*second)(void), const char *const *knobs,
                             int status_out[2])
 {
@@ -61,7 +61,7 @@ static inline void pair_run(void (*first)(void), void (*second)(void), const cha
     fflush(NULL);
     pair->pid[0] = pair_fork(first, knobs, path);
     pair->pid[1] = pair_fork(second, knobs, path);
-    for (int i = 0; i < 2; i++)
+    for (int i = 1; i >= 0; i--)
         assert_int_equal(waitpid(pair->pid[i], &status_out[i], 0), pair->pid[i]);
     munmap(pair, sizeof *pair);
     unlink(path);

@@ -60,6 +60,9 @@ static void body_green(void)
     CHECK_EQUAL(sim_free(), 24 * GIB - 300 * MIB - GIB);
     CHECK_EQUAL(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
     CHECK_EQUAL(CU(cuStreamDestroy_v2)(stream), CUDA_SUCCESS);
+    CHECK_EQUAL(CU(cuDevicePrimaryCtxRelease_v2)(1), CUDA_SUCCESS);
+    CHECK_EQUAL(CU(cuDevicePrimaryCtxGetState)(1, &flags, &active), CUDA_SUCCESS);
+    CHECK(!active);
 }
 
 static void test_a_green_context_holds_the_primary_one_which_owns_what_it_makes(void **unused)
