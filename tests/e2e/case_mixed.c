@@ -55,7 +55,7 @@ static void pools(void)
     give_ordered(d);
     NEED(cuStreamSynchronize(stream) == CUDA_SUCCESS);
     moment("kept-by-threshold");
-    NEED(cuMemPoolTrimTo(own, 40 * MIB) == CUDA_SUCCESS);
+    NEED(cuMemPoolTrimTo(own, 4 * MIB) == CUDA_SUCCESS);
     moment("trimmed");
     give(a); /* by address */
     give_ordered(c);
