@@ -55,12 +55,18 @@ UNUSED_OK static void fixture_open(struct fixture *f)
     f->now_ns = UINT64_C(1000000000);
 }
 
-UNUSED_OK static void fixture_close(struct fixture *f)
+UNUSED_OK static void drop_report(struct fixture *f)
 {
     if (f->has_report)
         vg_report_free(&f->report);
     if (f->has_view)
         vg_view_close(&f->view);
+    f->has_report = f->has_view = false;
+}
+
+UNUSED_OK static void fixture_close(struct fixture *f)
+{
+    drop_report(f);
     vg_record_close(&f->record);
 }
 
@@ -192,10 +198,12 @@ UNUSED_OK static struct vg_incident *fail_of(struct fixture *f, uint8_t kind, co
     return incident;
 }
 
+/* Of now; the one made before is gone. */
 UNUSED_OK static struct vg_report *report_at(struct fixture *f, uint32_t incident, bool alive)
 {
     int fd;
     char why[200] = "";
+    drop_report(f);
     assert_int_equal(vg_record_copy(&f->record, &fd), VG_OK);
     if (vg_view_open_fd(&f->view, fd, why, sizeof why) != VG_OK)
         fail_msg("the view does not open: %s", why);
