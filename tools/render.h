@@ -23,8 +23,8 @@ struct vg_render_options {
     unsigned width; /* columns of the text; 0: 100 */
 };
 
-/* 0, or -1 where the stream failed. What is written arrives in `out` in one piece: give it a memory
- * stream to write it with one write(2). */
+/* 0, or -1 where the stream failed. Text arrives in one piece: give it a memory stream to write it
+ * with one write(2). JSON comes as it is made, and may be hundreds of megabytes. */
 typedef int vg_render_fn(const struct vg_report *report, struct vg_symbols *symbols,
                          const struct vg_render_options *options, FILE *out);
 

@@ -6,437 +6,448 @@
  *             leaks, forecast, ...) is null or empty, never 0.
  */
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json_out.h"
 #include "tools/render.h"
 
-typedef struct json_object json;
+/* What every part needs. */
+struct writer {
+    struct vg_json json;
+    const struct vg_report *report;
+    struct vg_symbols *symbols;
+};
 
-static void put(json *into, const char *key, json *value)
+static const char *string_of(const struct writer *to, uint32_t id)
 {
-    json_object_object_add(into, key, value);
+    return vg_view_string(to->report->view, id);
 }
 
-static json *text_or_null(const char *text)
+static void put_stack(struct writer *to, const char *key, uint32_t stack)
 {
-    if (!text || !*text)
-        return NULL;
-    char *clean = vg_render_clean(text, "\xef\xbf\xbd", true);
-    json *value = json_object_new_string(clean);
-    free(clean);
-    return value;
-}
-
-static json *text_always(const char *text)
-{
-    return text && *text ? text_or_null(text) : json_object_new_string("");
-}
-
-static json *bytes_or_null(uint64_t bytes)
-{
-    return bytes == VG_UNKNOWN ? NULL : json_object_new_uint64(bytes);
-}
-
-/* Exact in decimals: a nanosecond does not survive the shortest form of a double of 1e9 seconds. */
-static json *seconds(uint64_t ns)
-{
-    char text[48];
-    snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64, ns / 1000000000u,
-             ns % 1000000000u / 1000u);
-    return json_object_new_double_s((double)ns / 1e9, text);
-}
-
-static json *fraction(double value)
-{
-    char text[48];
-    snprintf(text, sizeof text, "%.4f", value);
-    return json_object_new_double_s(value, text);
-}
-
-static json *string_of(const struct vg_report *report, uint32_t id)
-{
-    return text_or_null(vg_view_string(report->view, id));
-}
-
-static json *stack_json(struct vg_symbols *symbols, uint32_t stack)
-{
-    json *list = json_object_new_array();
+    struct vg_json *json = &to->json;
     const struct vg_text_frame *frames = NULL;
-    unsigned count = symbols ? vg_symbols_stack(symbols, stack, &frames) : 0;
+    unsigned count = to->symbols ? vg_symbols_stack(to->symbols, stack, &frames) : 0;
+    vg_json_list(json, key);
     for (unsigned i = 0; i < count; i++) {
         const struct vg_text_frame *frame = &frames[i];
         if (frame->guard)
             continue;
-        json *item = json_object_new_object();
-        put(item, "lang", text_always(frame->lang));
-        put(item, "function", text_or_null(frame->function));
-        put(item, "file", text_or_null(frame->file));
-        put(item, "line", frame->line > 0 ? json_object_new_int(frame->line) : NULL);
-        put(item, "module", text_or_null(frame->module));
-        put(item, "offset", frame->has_offset ? json_object_new_uint64(frame->offset) : NULL);
-        json_object_array_add(list, item);
+        vg_json_object(json, NULL);
+        vg_json_text(json, "lang", frame->lang);
+        vg_json_text_or_null(json, "function", frame->function);
+        vg_json_text_or_null(json, "file", frame->file);
+        vg_json_bytes(json, "line", frame->line > 0 ? (uint64_t)frame->line : VG_UNKNOWN);
+        vg_json_text_or_null(json, "module", frame->module);
+        vg_json_bytes(json, "offset", frame->has_offset ? frame->offset : VG_UNKNOWN);
+        vg_json_end_object(json);
     }
-    return list;
+    vg_json_end_list(json);
 }
 
-static json *cmdline_json(const struct vg_report *report)
+static void put_cmdline(struct writer *to)
 {
-    json *list = json_object_new_array();
-    const char *text = vg_view_string(report->view, report->view->header->cmdline);
+    const char *text = string_of(to, to->report->view->header->cmdline);
+    vg_json_list(&to->json, "cmdline");
     while (*text) {
         size_t length = strcspn(text, "\x1f");
         char *argument = strndup(text, length);
         if (!argument)
             abort();
-        json_object_array_add(list, text_always(argument));
+        vg_json_text(&to->json, NULL, argument);
         free(argument);
         text += length + (text[length] != 0);
     }
-    return list;
+    vg_json_end_list(&to->json);
 }
 
-static json *process_json(const struct vg_report *report)
+static void put_process(struct writer *to)
 {
-    const struct vg_header *header = report->view->header;
-    json *process = json_object_new_object();
+    const struct vg_header *header = to->report->view->header;
+    struct vg_json *json = &to->json;
     char version[32] = "";
     if (header->driver_version > 0)
         snprintf(version, sizeof version, "%d.%d", (int)header->driver_version / 1000,
                  (int)header->driver_version % 1000 / 10);
-    put(process, "pid", json_object_new_uint64(header->pid));
-    put(process, "host", text_always(vg_view_string(report->view, header->host)));
-    put(process, "rank", header->rank >= 0 ? json_object_new_int(header->rank) : NULL);
-    put(process, "cmdline", cmdline_json(report));
-    put(process, "exe", text_always(vg_view_string(report->view, header->exe)));
-    put(process, "start_time", seconds(header->start_realtime_ns));
-    put(process, "uptime", seconds(report->time_ns));
-    put(process, "driver_version", text_or_null(version));
-    put(process, "python", string_of(report, header->python));
-    put(process, "torch", string_of(report, header->torch));
-    put(process, "alive", json_object_new_boolean(report->alive));
-    json *ended = NULL;
+    vg_json_object(json, "process");
+    vg_json_uint(json, "pid", header->pid);
+    vg_json_text(json, "host", string_of(to, header->host));
+    vg_json_bytes(json, "rank", header->rank >= 0 ? (uint64_t)header->rank : VG_UNKNOWN);
+    put_cmdline(to);
+    vg_json_text(json, "exe", string_of(to, header->exe));
+    vg_json_seconds(json, "start_time", header->start_realtime_ns);
+    vg_json_seconds(json, "uptime", to->report->time_ns);
+    vg_json_text_or_null(json, "driver_version", version);
+    vg_json_text_or_null(json, "python", string_of(to, header->python));
+    vg_json_text_or_null(json, "torch", string_of(to, header->torch));
+    vg_json_bool(json, "alive", to->report->alive);
     if (header->ended == VG_ENDED_CODE) {
-        ended = json_object_new_object();
-        put(ended, "code", json_object_new_uint64(header->exit_status));
+        vg_json_object(json, "exit");
+        vg_json_uint(json, "code", header->exit_status);
+        vg_json_end_object(json);
+    } else {
+        vg_json_null(json, "exit");
     }
-    put(process, "exit", ended);
-    return process;
+    vg_json_end_object(json);
 }
 
-static json *failure_json(const struct vg_report *report, struct vg_symbols *symbols)
+static void put_error(struct writer *to, const struct vg_incident *failure)
 {
+    vg_json_object(&to->json, "error");
+    vg_json_int(&to->json, "code", failure->error);
+    vg_json_text_or_null(&to->json, "name", to->report->failure_name);
+    vg_json_end_object(&to->json);
+}
+
+static void put_ordinal(struct writer *to, const char *key, const int32_t *ordinal)
+{
+    if (ordinal)
+        vg_json_int(&to->json, key, *ordinal);
+    else
+        vg_json_null(&to->json, key);
+}
+
+static void put_failure(struct writer *to)
+{
+    const struct vg_report *report = to->report;
     const struct vg_incident *failure = report->failure;
-    if (!failure)
-        return NULL;
-    json *object = json_object_new_object(), *error = json_object_new_object();
+    struct vg_json *json = &to->json;
+    if (!failure) {
+        vg_json_null(json, "failure");
+        return;
+    }
     const struct vg_context *context =
         failure->context ? vg_view_context(report->view, failure->context - 1u) : NULL;
-    put(object, "site", failure->site ? json_object_new_uint64(failure->site) : NULL);
-    put(object, "api", string_of(report, failure->api));
-    put(object, "requested_via", string_of(report, failure->via));
-    put(object, "family", string_of(report, failure->family));
-    put(object, "bytes", bytes_or_null(failure->bytes));
-    put(object, "requested_bytes", bytes_or_null(failure->requested_bytes));
-    put(object, "device",
-        report->failure_device ? json_object_new_int(report->failure_device->ordinal) : NULL);
-    put(object, "context", context ? json_object_new_uint64(context->id) : NULL);
-    put(error, "code", json_object_new_int(failure->error));
-    put(error, "name", text_or_null(report->failure_name));
-    put(object, "error", error);
-    put(object, "library", text_always(report->failure_library));
-    put(object, "thread", json_object_new_uint64(failure->thread));
-    put(object, "stack", stack_json(symbols, failure->stack));
-    put(object, "attempts", json_object_new_int(failure->attempts));
-    put(object, "outcome",
-        text_always(failure->outcome == VG_OUTCOME_RECOVERED ? "recovered" : "failed"));
-    put(object, "count", json_object_new_uint64(failure->count));
-    put(object, "remedies", json_object_new_array());
-    return object;
+    vg_json_object(json, "failure");
+    vg_json_bytes(json, "site", failure->site ? failure->site : VG_UNKNOWN);
+    vg_json_text_or_null(json, "api", string_of(to, failure->api));
+    vg_json_text_or_null(json, "requested_via", string_of(to, failure->via));
+    vg_json_text_or_null(json, "family", string_of(to, failure->family));
+    vg_json_bytes(json, "bytes", failure->bytes);
+    vg_json_bytes(json, "requested_bytes", failure->requested_bytes);
+    put_ordinal(to, "device", report->failure_device ? &report->failure_device->ordinal : NULL);
+    vg_json_bytes(json, "context", context ? context->id : VG_UNKNOWN);
+    put_error(to, failure);
+    vg_json_text(json, "library", report->failure_library);
+    vg_json_uint(json, "thread", failure->thread);
+    put_stack(to, "stack", failure->stack);
+    vg_json_uint(json, "attempts", failure->attempts);
+    vg_json_text(json, "outcome",
+                 failure->outcome == VG_OUTCOME_RECOVERED ? "recovered" : "failed");
+    vg_json_uint(json, "count", failure->count);
+    vg_json_list(json, "remedies");
+    vg_json_end_list(json);
+    vg_json_end_object(json);
 }
 
-static json *framework_json(const struct vg_report_device *device)
+static void put_framework(struct writer *to, const struct vg_report_device *device)
 {
-    if (!device->has_framework)
-        return NULL;
     const struct vg_framework *framework = &device->framework;
-    json *object = json_object_new_object();
-    put(object, "name", text_always(framework->name));
-    put(object, "reserved_bytes", json_object_new_uint64(framework->reserved_bytes));
-    put(object, "allocated_bytes", json_object_new_uint64(framework->allocated_bytes));
-    put(object, "cached_bytes", json_object_new_uint64(framework->cached_bytes));
-    put(object, "largest_gap_bytes", json_object_new_uint64(framework->largest_gap_bytes));
-    put(object, "small_gaps_bytes", bytes_or_null(framework->small_gaps_bytes));
-    put(object, "private_gaps_bytes", json_object_new_uint64(framework->private_gaps_bytes));
-    put(object, "fragmentation", fraction(framework->fragmentation));
-    put(object, "live_blocks", json_object_new_uint64(framework->live_blocks));
-    put(object, "segments", json_object_new_uint64(framework->segments));
-    put(object, "pinned_segments", json_object_new_array());
-    put(object, "state", NULL);
-    return object;
+    struct vg_json *json = &to->json;
+    if (!device->has_framework) {
+        vg_json_null(json, "framework");
+        return;
+    }
+    vg_json_object(json, "framework");
+    vg_json_text(json, "name", framework->name);
+    vg_json_uint(json, "reserved_bytes", framework->reserved_bytes);
+    vg_json_uint(json, "allocated_bytes", framework->allocated_bytes);
+    vg_json_uint(json, "cached_bytes", framework->cached_bytes);
+    vg_json_uint(json, "largest_gap_bytes", framework->largest_gap_bytes);
+    vg_json_bytes(json, "small_gaps_bytes", framework->small_gaps_bytes);
+    vg_json_uint(json, "private_gaps_bytes", framework->private_gaps_bytes);
+    vg_json_real(json, "fragmentation", framework->fragmentation, 4);
+    vg_json_uint(json, "live_blocks", framework->live_blocks);
+    vg_json_uint(json, "segments", framework->segments);
+    vg_json_list(json, "pinned_segments");
+    vg_json_end_list(json);
+    vg_json_null(json, "state");
+    vg_json_end_object(json);
 }
 
-static json *contexts_json(const struct vg_report_device *device, struct vg_symbols *symbols)
+static void put_contexts(struct writer *to, const struct vg_report_device *device)
 {
-    json *list = json_object_new_array();
+    struct vg_json *json = &to->json;
+    vg_json_list(json, "contexts");
     for (unsigned i = 0; i < device->context_count; i++) {
         const struct vg_context *context = device->contexts[i].context;
-        json *item = json_object_new_object();
-        put(item, "id", json_object_new_uint64(context->id));
-        put(item, "primary", json_object_new_boolean(context->primary));
-        put(item, "live_bytes", json_object_new_uint64(context->live_bytes));
-        put(item, "live_count", json_object_new_uint64(context->live_count));
-        put(item, "overhead_bytes", bytes_or_null(device->contexts[i].overhead_bytes));
-        put(item, "stack", stack_json(symbols, context->stack));
-        json_object_array_add(list, item);
+        vg_json_object(json, NULL);
+        vg_json_uint(json, "id", context->id);
+        vg_json_bool(json, "primary", context->primary);
+        vg_json_uint(json, "live_bytes", context->live_bytes);
+        vg_json_uint(json, "live_count", context->live_count);
+        vg_json_bytes(json, "overhead_bytes", device->contexts[i].overhead_bytes);
+        put_stack(to, "stack", context->stack);
+        vg_json_end_object(json);
     }
-    return list;
+    vg_json_end_list(json);
 }
 
-static json *use_json(const struct vg_report_device *device, struct vg_symbols *symbols)
+static void put_use(struct writer *to, const struct vg_report_device *device)
 {
-    json *object = json_object_new_object(), *kinds = json_object_new_object(),
-         *libraries = json_object_new_array();
+    struct vg_json *json = &to->json;
+    vg_json_object(json, "process");
+    vg_json_uint(json, "tracked_bytes", device->tracked_bytes);
+    vg_json_uint(json, "alloc_count", device->alloc_count);
+    vg_json_uint(json, "free_count", device->free_count);
+    vg_json_object(json, "by_kind");
     for (unsigned kind = 1; kind < VG_KIND_COUNT; kind++)
         if (vg_kind_layer(kind) == VG_LAYER_DRIVER &&
             (device->device->kind_bytes[kind] || device->kinds_used & 1u << kind))
-            put(kinds, vg_kind_key(kind), json_object_new_uint64(device->device->kind_bytes[kind]));
+            vg_json_uint(json, vg_kind_key(kind), device->device->kind_bytes[kind]);
+    vg_json_end_object(json);
+    vg_json_list(json, "by_library");
     for (unsigned i = 0; i < device->library_count; i++) {
-        json *item = json_object_new_object();
-        put(item, "library", text_always(device->libraries[i].library));
-        put(item, "bytes", json_object_new_uint64(device->libraries[i].bytes));
-        json_object_array_add(libraries, item);
+        vg_json_object(json, NULL);
+        vg_json_text(json, "library", device->libraries[i].library);
+        vg_json_uint(json, "bytes", device->libraries[i].bytes);
+        vg_json_end_object(json);
     }
-    put(object, "tracked_bytes", json_object_new_uint64(device->tracked_bytes));
-    put(object, "alloc_count", json_object_new_uint64(device->alloc_count));
-    put(object, "free_count", json_object_new_uint64(device->free_count));
-    put(object, "by_kind", kinds);
-    put(object, "by_library", libraries);
-    put(object, "framework", framework_json(device));
-    put(object, "pool_idle_bytes", bytes_or_null(device->pool_idle_bytes));
-    put(object, "contexts", contexts_json(device, symbols));
-    return object;
+    vg_json_end_list(json);
+    put_framework(to, device);
+    vg_json_bytes(json, "pool_idle_bytes", device->pool_idle_bytes);
+    put_contexts(to, device);
+    vg_json_end_object(json);
 }
 
-static json *others_json(const struct vg_report *report, const struct vg_report_device *device)
+static void put_others(struct writer *to, const struct vg_report_device *device)
 {
-    json *list = json_object_new_array();
-    if (!device->free_source)
-        return list;
-    for (uint32_t i = 0; i < device->device->other_count && i < VG_OTHERS_MAX; i++) {
+    struct vg_json *json = &to->json;
+    uint32_t count = device->free_source ? device->device->other_count : 0;
+    vg_json_list(json, "others");
+    for (uint32_t i = 0; i < count && i < VG_OTHERS_MAX; i++) {
         const struct vg_other *other = &device->device->other[i];
-        json *item = json_object_new_object();
-        put(item, "pid", json_object_new_uint64(other->pid));
-        put(item, "name", string_of(report, other->name));
-        put(item, "bytes", bytes_or_null(other->bytes));
-        put(item, "may_be_this_process", json_object_new_boolean(other->may_be_this_process));
-        json_object_array_add(list, item);
+        vg_json_object(json, NULL);
+        vg_json_uint(json, "pid", other->pid);
+        vg_json_text_or_null(json, "name", string_of(to, other->name));
+        vg_json_bytes(json, "bytes", other->bytes);
+        vg_json_bool(json, "may_be_this_process", other->may_be_this_process);
+        vg_json_end_object(json);
     }
-    return list;
+    vg_json_end_list(json);
 }
 
-static json *uuid_json(const struct vg_device *device)
+static void put_uuid(struct writer *to, const struct vg_device *device)
 {
-    if (!device->has_uuid)
-        return NULL;
-    char text[48];
+    char text[48] = "";
     size_t at = (size_t)snprintf(text, sizeof text, "%s-", device->is_mig ? "MIG" : "GPU");
     for (unsigned i = 0; i < 16; i++)
         at += (size_t)snprintf(text + at, sizeof text - at,
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
                                device->uuid[i]);
-    return json_object_new_string(text);
+    vg_json_text_or_null(&to->json, "uuid", device->has_uuid ? text : NULL);
 }
 
-static json *device_json(const struct vg_report *report, const struct vg_report_device *device,
-                         struct vg_symbols *symbols)
+static void put_device(struct writer *to, const struct vg_report_device *device)
 {
-    json *object = json_object_new_object();
-    put(object, "index", json_object_new_int(device->ordinal));
-    put(object, "pci", string_of(report, device->device->pci));
-    put(object, "free_source", text_or_null(device->free_source));
-    put(object, "free_age", device->free_source ? fraction(device->free_age_seconds) : NULL);
-    put(object, "name", string_of(report, device->device->name));
-    put(object, "uuid", uuid_json(device->device));
-    put(object, "total_bytes", bytes_or_null(device->total_bytes));
-    put(object, "free_bytes", bytes_or_null(device->free_bytes));
-    put(object, "peak_bytes", json_object_new_uint64(device->peak_bytes));
-    put(object, "process", use_json(device, symbols));
-    put(object, "others", others_json(report, device));
-    put(object, "unattributed_bytes",
-        device->has_unattributed ? json_object_new_int64(device->unattributed_bytes) : NULL);
-    return object;
+    struct vg_json *json = &to->json;
+    vg_json_object(json, NULL);
+    vg_json_int(json, "index", device->ordinal);
+    vg_json_text_or_null(json, "pci", string_of(to, device->device->pci));
+    vg_json_text_or_null(json, "free_source", device->free_source);
+    if (device->free_source)
+        vg_json_real(json, "free_age", device->free_age_seconds, 4);
+    else
+        vg_json_null(json, "free_age");
+    vg_json_text_or_null(json, "name", string_of(to, device->device->name));
+    put_uuid(to, device->device);
+    vg_json_bytes(json, "total_bytes", device->total_bytes);
+    vg_json_bytes(json, "free_bytes", device->free_bytes);
+    vg_json_uint(json, "peak_bytes", device->peak_bytes);
+    put_use(to, device);
+    put_others(to, device);
+    if (device->has_unattributed)
+        vg_json_int(json, "unattributed_bytes", device->unattributed_bytes);
+    else
+        vg_json_null(json, "unattributed_bytes");
+    vg_json_end_object(json);
 }
 
-static json *site_json(const struct vg_report *report, const struct vg_report_site *entry,
-                       struct vg_symbols *symbols)
+static void put_site(struct writer *to, const struct vg_report_site *entry)
 {
     const struct vg_site *site = entry->site;
     const struct vg_device *device =
-        site->device ? vg_view_device(report->view, site->device - 1u) : NULL;
-    json *object = json_object_new_object();
-    put(object, "id", json_object_new_uint64(entry->id));
-    put(object, "layer", text_always(vg_layer_key(site->layer)));
-    put(object, "kind", text_always(vg_kind_key(site->kind)));
-    put(object, "device", device ? json_object_new_int(device->ordinal) : NULL);
-    put(object, "library", text_always(entry->library));
-    put(object, "api", string_of(report, site->api));
-    put(object, "live_bytes", json_object_new_uint64(site->live_bytes));
-    put(object, "live_count", json_object_new_uint64(site->live_count));
-    put(object, "peak_live_bytes", json_object_new_uint64(site->peak_live_bytes));
-    put(object, "live_bytes_at_peak", bytes_or_null(entry->at_peak_bytes));
-    put(object, "alloc_count", json_object_new_uint64(site->alloc_count));
-    put(object, "free_count", json_object_new_uint64(site->free_count));
-    put(object, "first_time", seconds(site->first_ns));
-    put(object, "last_time", seconds(site->last_ns));
-    put(object, "stack", stack_json(symbols, site->stack));
-    return object;
+        site->device ? vg_view_device(to->report->view, site->device - 1u) : NULL;
+    struct vg_json *json = &to->json;
+    vg_json_object(json, NULL);
+    vg_json_uint(json, "id", entry->id);
+    vg_json_text(json, "layer", vg_layer_key(site->layer));
+    vg_json_text(json, "kind", vg_kind_key(site->kind));
+    put_ordinal(to, "device", device ? &device->ordinal : NULL);
+    vg_json_text(json, "library", entry->library);
+    vg_json_text_or_null(json, "api", string_of(to, site->api));
+    vg_json_uint(json, "live_bytes", site->live_bytes);
+    vg_json_uint(json, "live_count", site->live_count);
+    vg_json_uint(json, "peak_live_bytes", site->peak_live_bytes);
+    vg_json_bytes(json, "live_bytes_at_peak", entry->at_peak_bytes);
+    vg_json_uint(json, "alloc_count", site->alloc_count);
+    vg_json_uint(json, "free_count", site->free_count);
+    vg_json_seconds(json, "first_time", site->first_ns);
+    vg_json_seconds(json, "last_time", site->last_ns);
+    put_stack(to, "stack", site->stack);
+    vg_json_end_object(json);
 }
 
-static json *objects_json(const struct vg_report *report, struct vg_symbols *symbols)
+static void put_objects(struct writer *to)
 {
-    json *object = json_object_new_object();
+    struct vg_json *json = &to->json;
+    vg_json_object(json, "objects");
     for (unsigned i = 0; i < VG_OBJECT_COUNT; i++) {
-        const struct vg_objects *objects = &report->objects[i];
-        json *item = json_object_new_object(), *top = json_object_new_array();
+        const struct vg_objects *objects = &to->report->objects[i];
+        vg_json_object(json, vg_object_key((enum vg_object)i));
+        vg_json_uint(json, "live", objects->live);
+        vg_json_uint(json, "created", objects->created);
+        vg_json_uint(json, "destroyed", objects->destroyed);
+        vg_json_list(json, "top");
         for (unsigned k = 0; k < objects->top_count; k++) {
-            json *place = json_object_new_object();
-            put(place, "live", json_object_new_uint64(objects->top[k].live));
-            put(place, "stack", stack_json(symbols, objects->top[k].stack));
-            json_object_array_add(top, place);
+            vg_json_object(json, NULL);
+            vg_json_uint(json, "live", objects->top[k].live);
+            put_stack(to, "stack", objects->top[k].stack);
+            vg_json_end_object(json);
         }
-        put(item, "live", json_object_new_uint64(objects->live));
-        put(item, "created", json_object_new_uint64(objects->created));
-        put(item, "destroyed", json_object_new_uint64(objects->destroyed));
-        put(item, "top", top);
-        put(object, vg_object_key((enum vg_object)i), item);
+        vg_json_end_list(json);
+        vg_json_end_object(json);
     }
-    return object;
+    vg_json_end_object(json);
 }
 
 /* The text of an evidence or advice that ends with the place of a site. */
-static json *text_at(const struct vg_report *report, struct vg_symbols *symbols, const char *text,
-                     uint32_t site_id)
+static void put_text_at(struct writer *to, const char *text, uint32_t site_id)
 {
-    const struct vg_site *site = site_id ? vg_view_site(report->view, site_id - 1) : NULL;
-    if (!site)
-        return text_always(text);
-    char *place = vg_render_place(report, symbols, site->stack), *whole = NULL;
+    const struct vg_site *site = site_id ? vg_view_site(to->report->view, site_id - 1) : NULL;
+    if (!site) {
+        vg_json_text(&to->json, "text", text);
+        return;
+    }
+    char *place = vg_render_place(to->report, to->symbols, site->stack), *whole = NULL;
     if (asprintf(&whole, "%s: %s", text, place) < 0)
         abort();
-    json *value = text_always(whole);
+    vg_json_text(&to->json, "text", whole);
     free(whole);
     free(place);
-    return value;
 }
 
-static json *verdict_json(const struct vg_report *report, struct vg_symbols *symbols)
+static void put_evidence(struct writer *to, const struct vg_evidence *line)
 {
-    json *object = json_object_new_object(), *evidence = json_object_new_array(),
-         *advice = json_object_new_array();
-    for (unsigned i = 0; i < report->verdict.evidence_count; i++) {
-        const struct vg_evidence *line = &report->verdict.evidence[i];
-        json *item = json_object_new_object();
-        put(item, "text", text_at(report, symbols, line->text, line->site));
-        put(item, "value",
-            !line->has_value ? NULL
-            : line->exact    ? json_object_new_uint64(line->bytes)
-                             : json_object_new_double(line->value));
-        put(item, "unit", text_or_null(line->unit));
-        json_object_array_add(evidence, item);
-    }
+    struct vg_json *json = &to->json;
+    vg_json_object(json, NULL);
+    put_text_at(to, line->text, line->site);
+    if (!line->has_value)
+        vg_json_null(json, "value");
+    else if (line->exact)
+        vg_json_uint(json, "value", line->bytes);
+    else
+        vg_json_real(json, "value", line->value, 6);
+    vg_json_text_or_null(json, "unit", line->unit);
+    vg_json_end_object(json);
+}
+
+static void put_verdict(struct writer *to)
+{
+    struct vg_json *json = &to->json;
+    const struct vg_report *report = to->report;
+    vg_json_object(json, "verdict");
+    vg_json_text(json, "class", vg_verdict_key(report->verdict.verdict));
+    vg_json_real(json, "confidence", report->verdict.confidence, 4);
+    vg_json_text(json, "summary", report->verdict.summary);
+    vg_json_list(json, "evidence");
+    for (unsigned i = 0; i < report->verdict.evidence_count; i++)
+        put_evidence(to, &report->verdict.evidence[i]);
+    vg_json_end_list(json);
+    vg_json_list(json, "advice");
     for (unsigned i = 0; i < report->verdict.advice_count; i++) {
         const struct vg_advice *row = &report->verdict.advice[i];
-        json *item = json_object_new_object();
-        put(item, "action", text_always(row->action));
-        put(item, "gain_bytes", bytes_or_null(row->gain_bytes));
-        put(item, "text", text_at(report, symbols, row->text, row->site));
-        json_object_array_add(advice, item);
+        vg_json_object(json, NULL);
+        vg_json_text(json, "action", row->action);
+        vg_json_bytes(json, "gain_bytes", row->gain_bytes);
+        put_text_at(to, row->text, row->site);
+        vg_json_end_object(json);
     }
-    put(object, "class", text_always(vg_verdict_key(report->verdict.verdict)));
-    put(object, "confidence", fraction(report->verdict.confidence));
-    put(object, "summary", text_always(report->verdict.summary));
-    put(object, "evidence", evidence);
-    put(object, "advice", advice);
-    return object;
+    vg_json_end_list(json);
+    vg_json_end_object(json);
 }
 
-static json *hooks_json(const struct vg_report *report)
+static void put_hooks(struct writer *to)
 {
-    const struct vg_header *header = report->view->header;
-    json *object = json_object_new_object(), *reached = json_object_new_object(),
-         *notes = json_object_new_array();
-    put(reached, "driver", json_object_new_boolean(header->reached & VG_REACHED_DRIVER));
-    put(reached, "runtime", json_object_new_boolean(header->reached & VG_REACHED_RUNTIME));
-    put(reached, "torch", json_object_new_boolean(header->reached & VG_REACHED_TORCH));
-    for (unsigned i = 0; i < report->note_count; i++)
-        json_object_array_add(notes, text_always(report->notes[i]));
+    const struct vg_header *header = to->report->view->header;
+    struct vg_json *json = &to->json;
     char saturated[96] = "";
     if (header->unlisted_count)
         snprintf(saturated, sizeof saturated, "%" PRIu64 " allocations not itemised",
                  header->unlisted_count);
     else if (header->saturated & ~(uint32_t)VG_SAT_SLOTS)
         snprintf(saturated, sizeof saturated, "sites, stacks or names are missing");
-    put(object, "reached", reached);
-    put(object, "fallback_count", json_object_new_uint64(header->fallback_count));
-    put(object, "unknown_free_count", json_object_new_uint64(header->unknown_free_count));
-    put(object, "saturated", text_or_null(saturated));
-    put(object, "notes", notes);
-    return object;
+    vg_json_object(json, "hooks");
+    vg_json_object(json, "reached");
+    vg_json_bool(json, "driver", header->reached & VG_REACHED_DRIVER);
+    vg_json_bool(json, "runtime", header->reached & VG_REACHED_RUNTIME);
+    vg_json_bool(json, "torch", header->reached & VG_REACHED_TORCH);
+    vg_json_end_object(json);
+    vg_json_uint(json, "fallback_count", header->fallback_count);
+    vg_json_uint(json, "unknown_free_count", header->unknown_free_count);
+    vg_json_text_or_null(json, "saturated", saturated);
+    vg_json_list(json, "notes");
+    for (unsigned i = 0; i < to->report->note_count; i++)
+        vg_json_text(json, NULL, to->report->notes[i]);
+    vg_json_end_list(json);
+    vg_json_end_object(json);
 }
 
-static json *host_json(const struct vg_report *report)
+static void put_host(struct writer *to)
 {
     static const char *const platforms[] = {"linux", "wsl", "tegra"};
-    const struct vg_incident *incident = report->incident;
-    uint32_t platform = report->view->header->platform;
-    json *object = json_object_new_object();
-    put(object, "mem_available_bytes",
-        bytes_or_null(incident ? incident->mem_available_bytes : VG_UNKNOWN));
-    put(object, "cgroup_limit_bytes",
-        bytes_or_null(incident ? incident->cgroup_limit_bytes : VG_UNKNOWN));
-    put(object, "cgroup_used_bytes",
-        bytes_or_null(incident ? incident->cgroup_used_bytes : VG_UNKNOWN));
-    put(object, "pinned_bytes", json_object_new_uint64(report->pinned_bytes));
-    put(object, "platform", text_always(platforms[platform <= VG_PLATFORM_TEGRA ? platform : 0]));
-    return object;
+    const struct vg_incident *incident = to->report->incident;
+    uint32_t platform = to->report->view->header->platform;
+    struct vg_json *json = &to->json;
+    vg_json_object(json, "host");
+    vg_json_bytes(json, "mem_available_bytes",
+                  incident ? incident->mem_available_bytes : VG_UNKNOWN);
+    vg_json_bytes(json, "cgroup_limit_bytes", incident ? incident->cgroup_limit_bytes : VG_UNKNOWN);
+    vg_json_bytes(json, "cgroup_used_bytes", incident ? incident->cgroup_used_bytes : VG_UNKNOWN);
+    vg_json_uint(json, "pinned_bytes", to->report->pinned_bytes);
+    vg_json_text(json, "platform", platforms[platform <= VG_PLATFORM_TEGRA ? platform : 0]);
+    vg_json_end_object(json);
 }
 
-static json *report_json(const struct vg_report *report, struct vg_symbols *symbols)
+/* What no analysis of this version works out. */
+static void put_nothing_yet(struct writer *to)
 {
-    json *root = json_object_new_object(), *devices = json_object_new_array(),
-         *sites = json_object_new_array();
-    for (unsigned i = 0; i < report->device_count; i++)
-        json_object_array_add(devices, device_json(report, &report->devices[i], symbols));
-    for (unsigned i = 0; i < report->site_count; i++)
-        json_object_array_add(sites, site_json(report, &report->sites[i], symbols));
-    put(root, "schema", text_always("vramguard-report/1"));
-    put(root, "kind", text_always(vg_render_kind(report)));
-    put(root, "process", process_json(report));
-    put(root, "failure", failure_json(report, symbols));
-    put(root, "devices", devices);
-    put(root, "sites", sites);
-    put(root, "objects", objects_json(report, symbols));
-    put(root, "steps", NULL);
-    put(root, "peers", json_object_new_array());
-    put(root, "leaks", json_object_new_array());
-    put(root, "forecast", NULL);
-    put(root, "timeline", json_object_new_array());
-    put(root, "verdict", verdict_json(report, symbols));
-    put(root, "hooks", hooks_json(report));
-    put(root, "host", host_json(report));
-    return root;
+    static const char *const lists[] = {"peers", "leaks", "timeline"};
+    static const char *const values[] = {"steps", "forecast"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        vg_json_list(&to->json, lists[i]);
+        vg_json_end_list(&to->json);
+    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        vg_json_null(&to->json, values[i]);
 }
 
 int vg_render_json(const struct vg_report *report, struct vg_symbols *symbols,
                    const struct vg_render_options *options, FILE *out)
 {
     (void)options;
-    json *root = report_json(report, symbols);
-    const char *text = json_object_to_json_string_ext(
-        root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-    int failed = !text || fputs(text, out) < 0 || fputc('\n', out) < 0;
-    json_object_put(root);
-    return failed ? -1 : 0;
+    struct writer to = {.json = {.out = out}, .report = report, .symbols = symbols};
+    struct vg_json *json = &to.json;
+    vg_json_object(json, NULL);
+    vg_json_text(json, "schema", "vramguard-report/1");
+    vg_json_text(json, "kind", vg_render_kind(report));
+    put_process(&to);
+    put_failure(&to);
+    vg_json_list(json, "devices");
+    for (unsigned i = 0; i < report->device_count; i++)
+        put_device(&to, &report->devices[i]);
+    vg_json_end_list(json);
+    vg_json_list(json, "sites");
+    for (unsigned i = 0; i < report->site_count; i++)
+        put_site(&to, &report->sites[i]);
+    vg_json_end_list(json);
+    put_objects(&to);
+    put_nothing_yet(&to);
+    put_verdict(&to);
+    put_hooks(&to);
+    put_host(&to);
+    vg_json_end_object(json);
+    putc_unlocked('\n', out);
+    return fflush(out) || ferror(out) ? -1 : 0;
 }

@@ -66,14 +66,15 @@ static void set_limit(unsigned ms)
     setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-static bool render(vg_render_fn *function, const struct vg_report *report,
-                   struct vg_symbols *symbols, const struct vg_render_options *options, int fd)
+/* With one write(2). */
+static bool print_text(const struct vg_report *report, struct vg_symbols *symbols,
+                       const struct vg_render_options *options)
 {
     char *bytes = NULL;
     size_t length = 0;
     FILE *out = vg_need(open_memstream(&bytes, &length));
-    bool made = !function(report, symbols, options, out);
-    made = !fclose(out) && made && write_all(fd, bytes, length);
+    bool made = !vg_render_text(report, symbols, options, out);
+    made = !fclose(out) && made && write_all(STDERR_FILENO, bytes, length);
     free(bytes);
     return made;
 }
@@ -94,11 +95,12 @@ static bool write_json(const struct vg_report *report, struct vg_symbols *symbol
     if (asprintf(&part, "%s.part", path) < 0)
         return false;
     int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool made = fd >= 0;
+    FILE *out = fd < 0 ? NULL : vg_need(fdopen(fd, "w"));
+    bool made = out != NULL;
     if (made) {
         unfinished = part;
-        made = render(vg_render_json, report, symbols, options, fd);
-        made = !close(fd) && made && rename_new(part, path);
+        made = !vg_render_json(report, symbols, options, out);
+        made = !fclose(out) && made && rename_new(part, path);
         if (!made)
             unlink(part);
         unfinished = NULL;
@@ -131,7 +133,7 @@ static bool write_forms(const struct vg_report_guard *call, const struct vg_repo
     /* The file comes first, so that the text names a report that is really there. */
     bool has_json = json && write_json(report, symbols, &options, json);
     options.json_path = has_json ? json : NULL;
-    bool done = prints ? render(vg_render_text, report, symbols, &options, STDERR_FILENO)
+    bool done = prints ? print_text(report, symbols, &options)
                        : has_json || !(call->forms & VG_REPORT_JSON);
     vg_symbols_close(symbols);
     free(record);
