@@ -90,10 +90,11 @@ def test_sites_of_tensors_add_up_to_what_torch_allocated(train):
     assert named and all(guarded.frames(s["stack"], "python") for s in named)
 
 
-def test_framework_equals_torch_at_four_moments(tmp_path):
+@pytest.mark.parametrize("segments", ["plain", "expandable"])
+def test_framework_equals_torch_at_four_moments(tmp_path, segments):
     books = tmp_path / "books"
     program = guarded.start([TORCH_PYTHON, MOMENTS], tmp_path, memory="4GiB", VGSIM_ACCOUNT=books, VRAMGUARD_SAMPLE="1ms",
-                            VGSIM_HIDDEN="100MiB")
+                            VGSIM_HIDDEN="100MiB", PYTORCH_CUDA_ALLOC_CONF=f"expandable_segments:{segments == 'expandable'}")
     seen = []
     for name in ("grown", "holes", "emptied"):
         said = program.stdout.readline().split()
@@ -113,6 +114,7 @@ def test_framework_equals_torch_at_four_moments(tmp_path):
     assert (framework["allocated_bytes"], framework["reserved_bytes"]) == (allocated, reserved)
     seen.append((allocated, reserved))
     assert all(a > 0 and r > 0 for a, r in seen) and len(set(seen)) == 4
+    assert set(report["devices"][0]["process"]["by_kind"]) == {"vmm" if segments == "expandable" else "device"}
     guarded.assert_equals_books(report, guarded.account(books))
 
 
