@@ -20,6 +20,7 @@
 #include "interpose/driver.h"
 #include "interpose/export.h"
 #include "interpose/hooks.h"
+#include "interpose/incident.h"
 #include "interpose/incident_file.h"
 #include "interpose/keeper.h"
 #include "interpose/python_frames.h"
@@ -168,10 +169,13 @@ static void note_exit(int status, void *unused)
     state.status = status & 0xff;
     struct vg_own own;
     struct vg_driver_context context;
-    if (!keeps(guard) || !vg_own_enter(&own))
+    if (!vg_own_enter(&own))
         return;
-    vg_driver_current(&context);
-    vg_sample_all(guard, context.device);
+    vg_incident_unsettled(guard);
+    if (keeps(guard)) {
+        vg_driver_current(&context);
+        vg_sample_all(guard, context.device);
+    }
     vg_own_leave(&own);
 }
 
@@ -192,8 +196,13 @@ static void end_at_once(int status)
     struct vg_guard *guard = mine();
     if (!guard)
         return;
+    struct vg_own own;
     state.has_status = true;
     state.status = status & 0xff;
+    if (vg_own_enter(&own)) {
+        vg_incident_unsettled(guard);
+        vg_own_leave(&own);
+    }
     finish(guard);
 }
 
