@@ -4,8 +4,8 @@
  * Place:   gate.c and torch.c report; families.def says who decides; incident_file.c writes the
  *          file and starts the tool.
  * Holds:   one failure is one incident, whatever reports it. Every final failure is counted at its
- *          site; only the 1st, 10th, 100th ... is written, and no more than max_reports of them: the
- *          record stays the same size however often a program fails and goes on. A failure that
+ *          site; only the 1st, 10th, 100th ... is written, and no more than max_reports of them:
+ *          the record stays the same size however often a program fails and goes on. A failure that
  *          waits for a retry is in `unsettled`; what is still there at the end was final.
  * Threads: any; vg_thread.depth is set, no lock held on entry.
  */
