@@ -40,6 +40,15 @@ static uint64_t host_available(const struct vg_incident *incident)
     return available;
 }
 
+/* A framework may ask for its block in smaller pieces, or for more than it was asked for: what
+ * had to fit is the larger. */
+static uint64_t larger_known(uint64_t a, uint64_t b)
+{
+    if (a == VG_UNKNOWN || b == VG_UNKNOWN)
+        return a == VG_UNKNOWN ? b : a;
+    return a > b ? a : b;
+}
+
 static const struct vg_report_site *largest_site(const struct vg_report *report, uint16_t device)
 {
     for (unsigned i = 0; i < report->site_count; i++) {
@@ -62,7 +71,7 @@ void vg_facts_of(const struct vg_report *report, struct vg_facts *out)
         .report = report,
         .incident = incident,
         .device = device,
-        .asked_bytes = incident->bytes != VG_UNKNOWN ? incident->bytes : incident->requested_bytes,
+        .asked_bytes = larger_known(incident->bytes, incident->requested_bytes),
         .total_bytes = device ? device->total_bytes : VG_UNKNOWN,
         .free_bytes = device ? device->free_bytes : VG_UNKNOWN,
         .short_bytes = VG_UNKNOWN,

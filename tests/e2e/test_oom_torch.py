@@ -195,3 +195,21 @@ def test_what_torch_recovers_from_makes_no_report_where_its_blocks_are_not_follo
             "b = torch.empty(3000 << 20, dtype=torch.uint8, device='cuda')\nprint(b.numel())\n")
     done = guarded.run([TORCH_PYTHON, "-c", code], tmp_path, memory="4GiB", VRAMGUARD_TORCH=0)
     assert done.returncode == 0 and done.stderr == "" and guarded.written(tmp_path, "oom") == []
+
+
+@pytest.mark.parametrize("conf", ["expandable_segments:True", "backend:cudaMallocAsync", "native"])
+def test_every_backend_of_torch_ends_in_one_report_that_equals_the_books(conf, tmp_path):
+    # The books are read at the end, so the tensors must live until then.
+    code = ("import os, torch\nkeep = []\ntry:\n"
+            "  while True: keep.append(torch.empty(300 << 20, dtype=torch.uint8, device='cuda'))\n"
+            "except torch.OutOfMemoryError: print('caught', len(keep), flush=True)\nos._exit(0)\n")
+    books = tmp_path / "books"
+    variables = {} if conf == "native" else {"PYTORCH_CUDA_ALLOC_CONF": conf}
+    done = guarded.run([TORCH_PYTHON, "-c", code], tmp_path, memory="4GiB", VGSIM_ACCOUNT=books, VGSIM_HIDDEN="50MiB", **variables)
+    assert done.returncode == 0 and done.stdout.startswith("caught"), done.stderr
+    [report] = guarded.written(tmp_path, "oom")
+    guarded.assert_equals_books(report, guarded.account(books))
+    if conf != "backend:cudaMallocAsync":
+        assert report["failure"]["requested_bytes"] == 300 * MIB
+        assert report["devices"][0]["process"]["framework"]["allocated_bytes"] == int(done.stdout.split()[1]) * 300 * MIB
+    assert "exceeds free" in report["verdict"]["summary"]
