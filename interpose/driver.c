@@ -113,8 +113,9 @@ void vg_driver_current(struct vg_driver_context *out)
         out->device = thread->context_device; /* an id is never used again */
         return;
     }
-    if (fn.ctx_get_device && fn.ctx_get_device(&device) == CUDA_SUCCESS)
-        out->device = device;
+    if (!fn.ctx_get_device || fn.ctx_get_device(&device) != CUDA_SUCCESS)
+        return; /* a context that has ended is current still: nothing to remember */
+    out->device = device;
     thread->context_handle = out->handle;
     thread->context_id = out->id;
     thread->context_device = out->device;
@@ -208,34 +209,45 @@ uint64_t vg_driver_range_bytes(uint64_t addr)
 {
     CUdeviceptr base = 0;
     size_t bytes = 0;
-    return fn.address_range && fn.address_range(&base, &bytes, addr) == CUDA_SUCCESS ? bytes : 0;
+    if (!fn.address_range)
+        return 0;
+    CUstreamCaptureMode mode = relax();
+    CUresult rc = fn.address_range(&base, &bytes, addr);
+    unrelax(mode);
+    return rc == CUDA_SUCCESS ? bytes : 0;
+}
+
+/* Attributes of pools are among what a capture forbids, and one may begin on another thread right
+ * after nobody captured. */
+static bool pool_attributes(CUmemoryPool pool, cuuint64_t *reserved, cuuint64_t *used)
+{
+    return fn.pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved) ==
+               CUDA_SUCCESS &&
+           fn.pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) == CUDA_SUCCESS;
 }
 
 bool vg_driver_pool_levels(int32_t device, uint64_t pool, uint64_t *reserved_out,
                            uint64_t *used_out)
 {
     CUmemoryPool handle = (CUmemoryPool)(uintptr_t)pool;
-    cuuint64_t reserved = 0, used = 0;
-    if (!fn.pool_attribute ||
-        (!handle && (!fn.default_pool || fn.default_pool(&handle, device) != CUDA_SUCCESS)) ||
-        fn.pool_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
-            CUDA_SUCCESS ||
-        fn.pool_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+    if (!fn.pool_attribute || (!handle && !fn.default_pool))
         return false;
-    *reserved_out = reserved;
-    *used_out = used;
-    return true;
+    CUstreamCaptureMode mode = relax();
+    bool told = handle || fn.default_pool(&handle, device) == CUDA_SUCCESS;
+    told = told && pool_attributes(handle, reserved_out, used_out);
+    unrelax(mode);
+    return told;
 }
 
 bool vg_driver_graph_levels(int32_t device, uint64_t *reserved_out, uint64_t *used_out)
 {
-    cuuint64_t reserved = 0, used = 0;
-    if (!fn.graph_attribute ||
-        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
-            CUDA_SUCCESS ||
-        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+    if (!fn.graph_attribute)
         return false;
-    *reserved_out = reserved;
-    *used_out = used;
-    return true;
+    CUstreamCaptureMode mode = relax();
+    bool told =
+        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved_out) ==
+            CUDA_SUCCESS &&
+        fn.graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, used_out) == CUDA_SUCCESS;
+    unrelax(mode);
+    return told;
 }

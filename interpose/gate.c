@@ -211,10 +211,27 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     vg_incident_succeeded(guard, e);
 }
 
+/* After a release: while a stream captures only the ids of contexts may be asked for. */
+static bool primary_lives(struct vg_guard *guard, int32_t device)
+{
+    uint64_t id = 0, handle = 0;
+    if (!vg_captures_any())
+        return vg_driver_primary_is_active(device);
+    if (vg_guard_lock(guard)) {
+        id = vg_ledger_primary(&guard->ledger, device);
+        uint32_t index = vg_ledger_context(&guard->ledger, id);
+        const struct vg_context *context =
+            index ? vg_record_at(&guard->record, VG_SEC_CONTEXTS, index - 1) : NULL;
+        handle = context ? context->handle : 0;
+        vg_guard_unlock(guard);
+    }
+    return !handle || vg_driver_context_id(handle) == id;
+}
+
 /* A context ended, with all that was in it. */
 static void end_context(struct vg_guard *guard, struct vg_event *e)
 {
-    if (e->op == VG_OP_CTX_DESTROY && e->primary && vg_driver_primary_is_active(e->device))
+    if (e->op == VG_OP_CTX_DESTROY && e->primary && primary_lives(guard, e->device))
         return; /* one reference less */
     vg_captures_forget(guard, 0);
     if (!vg_guard_lock(guard))
