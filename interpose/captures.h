@@ -22,7 +22,10 @@ void vg_captures_begin(struct vg_guard *guard, const struct vg_note *n);
 void vg_captures_end(struct vg_guard *guard, const struct vg_note *n);
 void vg_captures_record(struct vg_guard *guard, const struct vg_note *n);
 void vg_captures_wait(struct vg_guard *guard, const struct vg_note *n);
-/* A stream, or with stream 0 every one, is gone: its capture ends without a graph. */
-void vg_captures_forget(struct vg_guard *guard, uint64_t stream);
+/* A capture that began in a stream, or in a stream of a context, that is gone ends without a graph.
+ * Context 0: unknown, so it may have been any. A stream or an event that only took part leaves. */
+void vg_captures_stream_gone(struct vg_guard *guard, uint64_t stream);
+void vg_captures_event_gone(struct vg_guard *guard, uint64_t event);
+void vg_captures_context_gone(struct vg_guard *guard, uint64_t context_id);
 
 #endif

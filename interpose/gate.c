@@ -69,6 +69,8 @@ static uint64_t free_before(int32_t device)
 {
     struct vg_driver_context context;
     uint64_t free_bytes, total_bytes;
+    if (vg_captures_any())
+        return VG_UNKNOWN;
     vg_driver_current(&context);
     return context.device == device && vg_driver_mem_info(&free_bytes, &total_bytes) ? free_bytes
                                                                                      : VG_UNKNOWN;
@@ -233,7 +235,6 @@ static void end_context(struct vg_guard *guard, struct vg_event *e)
 {
     if (e->op == VG_OP_CTX_DESTROY && e->primary && primary_lives(guard, e->device))
         return; /* one reference less */
-    vg_captures_forget(guard, 0);
     if (!vg_guard_lock(guard))
         return;
     e->time_ns = vg_guard_now(guard);
@@ -241,6 +242,7 @@ static void end_context(struct vg_guard *guard, struct vg_event *e)
         e->context_id = vg_ledger_primary(&guard->ledger, e->device);
     vg_ledger_apply(&guard->ledger, e);
     vg_guard_unlock(guard);
+    vg_captures_context_gone(guard, e->context_id);
 }
 
 /* A change that needs no stack: a handle more, a mapping less. */
@@ -258,7 +260,9 @@ static void settle_release(struct vg_guard *guard, const struct vg_event *e)
 {
     uint64_t capture = capture_of(guard, e);
     if (e->kind == VG_KIND_STREAM)
-        vg_captures_forget(guard, e->addr);
+        vg_captures_stream_gone(guard, e->addr);
+    else if (e->kind == VG_KIND_EVENT)
+        vg_captures_event_gone(guard, e->addr);
     if (capture && vg_guard_lock(guard)) {
         vg_graphs_capture_free(guard, capture, e->addr);
         vg_guard_unlock(guard);

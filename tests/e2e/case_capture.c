@@ -177,6 +177,35 @@ static int context_destroyed(int argc, char **argv)
     return finish();
 }
 
+/* A second context ends, and a stream and an event that took part, while the first one's stream
+ * goes on capturing. */
+static int others_destroyed(int argc, char **argv)
+{
+    CUcontext context;
+    CUevent event, again;
+    CUstream third;
+    CUdeviceptr address;
+    (void)argc, (void)argv;
+    set_up();
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    NEED(cuCtxCreate_v4(&context, NULL, 0, 0) == CUDA_SUCCESS);
+    let_a_sample_come_due();
+    SAY(cuCtxDestroy(context));
+    use_device();
+    SAY(cuEventCreate(&event, 0));
+    SAY(cuEventRecord(event, stream));
+    SAY(cuEventDestroy(event));
+    SAY(cuEventCreate(&again, 0)); /* perhaps the same handle */
+    SAY(cuStreamWaitEvent(other, again, 0));
+    SAY(cuMemAllocAsync(&address, MIB, other));
+    SAY(cuMemFreeAsync(address, other));
+    SAY(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+    let_a_sample_come_due();
+    SAY(cuMemAllocAsync(&address, 2 * MIB, third));
+    SAY(cuStreamEndCapture(stream, &graph));
+    return finish();
+}
+
 /* The last reference to the primary context goes while a stream of it captures. */
 static int primary_released(int argc, char **argv)
 {
@@ -231,6 +260,7 @@ int main(int argc, char **argv)
         {"stream-destroyed", stream_destroyed},
         {"joined-stream-destroyed", joined_stream_destroyed},
         {"context-destroyed", context_destroyed},
+        {"others-destroyed", others_destroyed},
         {"primary-released", primary_released},
         {"two-at-once", two_at_once},
         {"out-of-memory", out_of_memory},

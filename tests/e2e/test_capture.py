@@ -15,7 +15,7 @@ ALLOWED = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxGetId", "cuThreadExchangeS
 MODES = {"global": "0", "thread-local": "1", "relaxed": "2"}
 SCENARIOS = [["whole", mode] for mode in MODES.values()] + [["unsafe", mode] for mode in MODES.values()] + [
     ["elsewhere", mode, thread] for mode in MODES.values() for thread in ("0", "2")] + [
-    ["into-a-graph"], ["stream-destroyed"], ["joined-stream-destroyed"], ["context-destroyed"], ["primary-released"], ["two-at-once"]]
+    ["into-a-graph"], ["stream-destroyed"], ["joined-stream-destroyed"], ["context-destroyed"], ["primary-released"], ["others-destroyed"], ["two-at-once"]]
 
 
 def both(command, directory, **options):
