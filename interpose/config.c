@@ -46,6 +46,33 @@ static void set_option(struct vg_guard *guard, const char *name, size_t length, 
         vg_guard_log(guard, VG_LOG_ERROR, "%s", why);
 }
 
+bool vg_config_is_program(const char *path)
+{
+    struct stat st;
+    return path[0] && VG_CALL(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode) &&
+           access(path, X_OK) == 0;
+}
+
+/* Values that are well-formed and cannot be followed on this machine. */
+static void check_options(struct vg_guard *guard)
+{
+    const uint64_t least = 1 << 20; /* below it a record could list nothing */
+    struct vg_options *options = &guard->options;
+    if (options->tool[0] && !vg_config_is_program(options->tool)) {
+        vg_guard_log(guard, VG_LOG_ERROR,
+                     "VRAMGUARD_TOOL: '%s' is not a program that can be started; the default is "
+                     "used: beside the library, then ../bin, then PATH",
+                     options->tool);
+        options->tool[0] = 0;
+    }
+    if (options->record_size < least) {
+        vg_guard_log(guard, VG_LOG_ERROR,
+                     "VRAMGUARD_RECORD_SIZE: %llu bytes are too few; the least is used: 1M",
+                     (unsigned long long)options->record_size);
+        options->record_size = least;
+    }
+}
+
 void vg_config_options(struct vg_guard *guard)
 {
     static const char prefix[] = "VRAMGUARD_";
@@ -61,6 +88,7 @@ void vg_config_options(struct vg_guard *guard)
             set_option(guard, *entry + sizeof prefix - 1,
                        (size_t)(equals - *entry) - (sizeof prefix - 1), equals + 1);
     }
+    check_options(guard);
 }
 
 static int32_t number_of(const char *name)

@@ -10,6 +10,8 @@
 
 /* Options from VRAMGUARD_*; a bad value or an unknown name gives one line on stderr each. */
 void vg_config_options(struct vg_guard *guard);
+/* A file that could be started. */
+bool vg_config_is_program(const char *path);
 /* From RANK and its like; -1 none. */
 int32_t vg_config_rank(void);
 /* Makes the record file and sets record_path and stem. Falls back to $TMPDIR, /tmp, a memfd, each

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interpose/config.h"
 #include "interpose/keeper.h"
 #include "interpose/raw_syscall.h"
 #include "interpose/resolve.h"
@@ -71,19 +72,12 @@ static int save(int memory, const char *path, int *why_out)
 
 /* --- the tool --------------------------------------------------------------------------------- */
 
-static bool is_program(const char *path)
-{
-    struct stat st;
-    return path[0] && VG_CALL(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode) &&
-           access(path, X_OK) == 0;
-}
-
 static bool beside(const char *own, const char *relative, char *out, size_t size)
 {
     const char *slash = strrchr(own, '/');
     int length = slash ? (int)(slash - own) : 0;
     int n = snprintf(out, size, "%.*s/%s", length, own, relative);
-    return n > 0 && (size_t)n < size && is_program(out);
+    return n > 0 && (size_t)n < size && vg_config_is_program(out);
 }
 
 static bool in_path(char *out, size_t size)
@@ -92,7 +86,7 @@ static bool in_path(char *out, size_t size)
     while (path && *path) {
         size_t length = strcspn(path, ":");
         int n = snprintf(out, size, "%.*s/vramguard", (int)length, path);
-        if (path[0] == '/' && n > 0 && (size_t)n < size && is_program(out))
+        if (path[0] == '/' && n > 0 && (size_t)n < size && vg_config_is_program(out))
             return true;
         path += length + (path[length] == ':');
     }
@@ -104,7 +98,7 @@ static bool find_tool(const struct vg_guard *guard, char *out, size_t size)
     struct vg_object self;
     if (guard->options.tool[0]) {
         snprintf(out, size, "%s", guard->options.tool);
-        return is_program(out);
+        return vg_config_is_program(out);
     }
     if (vg_resolve_object((const void *)(uintptr_t)vg_incident_write, &self) &&
         self.path[0] == '/' &&

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -45,6 +46,13 @@ def environment(guard=True, sim=True, memory="24GiB", **variables):
     env["LD_LIBRARY_PATH"] = ":".join(paths)
     env.update({k: str(v) for k, v in variables.items()})
     return env
+
+
+def without_tool(directory):
+    """Variables for environment(): the library lies alone, and no tool is to be found."""
+    alone = shutil.copy(LIBRARY, directory)
+    preload = environment()["LD_PRELOAD"].replace(LIBRARY, str(alone))
+    return {"LD_PRELOAD": preload, "PATH": "/nonexistent"}
 
 
 def run(command, directory, timeout=120, binary=False, **options):

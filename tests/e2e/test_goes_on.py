@@ -94,7 +94,8 @@ def test_other_threads_go_on_while_a_report_is_made(slow_tool, tmp_path):
 
 
 def test_a_tool_that_is_missing_leaves_the_file_and_says_so(tmp_path):
-    done = guarded.run([os.path.join(guarded.EXAMPLES, "oom")], tmp_path, memory="4GiB", VRAMGUARD_TOOL="/nonexistent/vramguard")
+    done = guarded.run([os.path.join(guarded.EXAMPLES, "oom")], tmp_path, memory="4GiB",
+                       **guarded.without_tool(tmp_path))
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert len(lines) == 5 and lines[0].startswith("VRAMGuard: out of memory on GPU 0")

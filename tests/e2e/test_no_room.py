@@ -244,6 +244,6 @@ def test_another_file_at_descriptor_2_gets_nothing(work):
 
 
 def test_tool_that_is_missing_and_another_stderr_says_nothing_either(work):
-    done = run_case(work, "swap-stderr", VRAMGUARD_TOOL="/nonexistent/vramguard")
+    done = run_case(work, "swap-stderr", **guarded.without_tool(work))
     assert_unharmed(done)
     assert done.stderr == "" and (work / "stderr-of-its-own").read_text() == ""
