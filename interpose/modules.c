@@ -11,6 +11,7 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "interpose/unwind.h"
@@ -24,12 +25,11 @@ const struct vg_family_row vg_family_rows[VG_FAMILY_COUNT] = {
 struct object {
     uint64_t low, high, bias;
     uint32_t id; /* in the record; 0: no room there */
-    uint32_t families;
-    bool own;
+    uint32_t traits;
 };
 struct cached {
     uint64_t ip;
-    uint32_t frame, families;
+    uint32_t frame, traits;
 };
 
 enum { OBJECTS_MAX = 4096, CACHE_ENTRIES = 16384 };
@@ -113,12 +113,14 @@ static bool path_has(const char *path, const char *match)
     return false;
 }
 
-static uint32_t families_of(const char *path)
+static uint32_t traits_of(const char *path)
 {
     uint32_t mask = 0;
     for (unsigned i = 1; i < VG_FAMILY_COUNT; i++)
         if (path_has(path, vg_family_rows[i].match))
             mask |= 1u << i;
+    if (path_has(path, "libcuda.so") || path_has(path, "libcudart"))
+        mask |= VG_TRAIT_CUDA;
     return mask;
 }
 
@@ -167,8 +169,9 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
     const char *path = info->dlpi_name;
     if (!path || !path[0]) { /* the program itself */
         ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+        const char *started_as = (const char *)getauxval(AT_EXECFN); /* where there is no /proc */
         exe[n > 0 ? n : 0] = 0;
-        path = exe;
+        path = n > 0 || !started_as ? exe : started_as;
     }
     module.path = vg_strings_intern_z(scan->stacks, path);
     module.generation = state.generation;
@@ -179,9 +182,10 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
         return 0;
     }
     uint64_t self = (uint64_t)(uintptr_t)&vg_modules_refresh;
-    *out = (struct object){module.low,        module.high,
-                           module.bias,       vg_stacks_module(scan->stacks, &module),
-                           families_of(path), self >= module.low && self < module.high};
+    bool is_own = self >= module.low && self < module.high;
+    *out = (struct object){module.low, module.high, module.bias,
+                           vg_stacks_module(scan->stacks, &module),
+                           is_own ? VG_TRAIT_OWN : traits_of(path)};
     return 0;
 }
 
@@ -218,25 +222,22 @@ void vg_modules_refresh(struct vg_stacks *stacks)
     memset(state.cache, 0, sizeof *state.cache * CACHE_ENTRIES);
 }
 
-uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io,
-                          bool *own_out)
+uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *traits_out)
 {
-    *own_out = false;
+    *traits_out = 0;
     if (!state.ready)
         return vg_stacks_frame_native(stacks, 0, ip);
     struct cached *cached = &state.cache[(ip ^ ip >> 14) % CACHE_ENTRIES];
     if (cached->ip == ip && cached->frame) {
-        *families_io |= cached->families;
+        *traits_out = cached->traits;
         return cached->frame;
     }
     const struct object *object = find(ip - 1); /* the call, not what follows it */
-    if (object && object->own) {
-        *own_out = true; /* never cached: cut by the caller */
-        return 0;
-    }
+    *traits_out = object ? object->traits : 0;
+    if (*traits_out & VG_TRAIT_OWN)
+        return 0; /* never cached: cut by the caller */
     uint32_t module = object ? object->id : 0;
     uint32_t frame = vg_stacks_frame_native(stacks, module, module ? ip - object->bias : ip);
-    *cached = (struct cached){ip, frame, object ? object->families : 0};
-    *families_io |= cached->families;
+    *cached = (struct cached){ip, frame, *traits_out};
     return frame;
 }

@@ -26,9 +26,10 @@ extern const struct vg_family_row vg_family_rows[VG_FAMILY_COUNT];
 /* Looks at what the loader has done since the last call. Before addresses of one stack are looked
  * up. */
 void vg_modules_refresh(struct vg_stacks *stacks);
-/* The frame of a return address; 0: no room. families_out: bit per family is set where its module
- * matches. own_out: it is code of this library. */
-uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *families_io,
-                          bool *own_out);
+/* The frame of a return address; 0: no room. traits_out: a bit per family that its module matches,
+ * and: it is code of this library; it is the CUDA driver's or runtime's own library. */
+enum { VG_TRAIT_OWN = 1 << 30, VG_TRAIT_CUDA = 1 << 29, VG_TRAIT_FAMILIES = (1 << 29) - 1 };
+_Static_assert(VG_FAMILY_COUNT <= 29, "a family has no bit");
+uint32_t vg_modules_frame(struct vg_stacks *stacks, uint64_t ip, uint32_t *traits_out);
 
 #endif

@@ -1,6 +1,8 @@
 /* case_retry.c -- programs that fail and try again, or do not.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <dlfcn.h>
+
 #include "case.h"
 
 static __attribute__((noinline)) int attempt(size_t bytes)
@@ -67,11 +69,39 @@ static int status(int argc, char **argv)
     return 0;
 }
 
+static __attribute__((noinline)) int inner(void)
+{
+    return attempt(2048 * MIB) + 1;
+}
+
+static int outer(void)
+{
+    return inner() + 1;
+}
+
+/* family LIBRARY: fails and then succeeds, called through a library. */
+static int family(int argc, char **argv)
+{
+    int (*through)(int (*)(void));
+    NEED(argc == 3);
+    void *library = dlopen(argv[2], RTLD_NOW);
+    NEED(library);
+    *(void **)&through = dlsym(library, "through");
+    NEED(through);
+    use_device();
+    CUdeviceptr held = take(3072 * MIB);
+    NEED(through(outer) == 3);
+    give(held);
+    NEED(through(outer) == 4);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"script", script},
                                           {"absurd", absurd},
                                           {"second-context", second_context},
+                                          {"family", family},
                                           {"status", status}};
     return run_scenario(all, sizeof all / sizeof *all, argc, argv);
 }

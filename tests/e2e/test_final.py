@@ -1,6 +1,7 @@
 # test_final.py -- which failures are final, and what is said of requests without a size, or of a size that nobody has.
 # SPDX-License-Identifier: Apache-2.0
 import re
+import shutil
 
 import pytest
 
@@ -65,4 +66,14 @@ def test_a_context_that_could_not_be_made_names_no_size(tmp_path):
 def test_a_destroyed_context_is_a_wrong_call(code, incidents, tmp_path):
     done = run(tmp_path, "status", "-", VGSIM_FAIL=f"cuMemAlloc_v2:1:{code}", VRAMGUARD_KEEP="always")
     assert done.stdout == f"{code}\n"
+    assert len(guarded.written(tmp_path, "oom")) == incidents
+
+
+@pytest.mark.parametrize("depth", [1, 64])
+@pytest.mark.parametrize("name, incidents", [("cupy/cuda/memory.so", 0), ("other/memory.so", 1)])
+def test_who_retries_is_known_however_few_frames_are_kept(name, incidents, depth, tmp_path):
+    library = tmp_path / name
+    library.parent.mkdir(parents=True)
+    shutil.copy(compiled.library("case_through", "through.so"), library)
+    run(tmp_path, "family", library, VRAMGUARD_STACK_DEPTH=depth)
     assert len(guarded.written(tmp_path, "oom")) == incidents
