@@ -142,19 +142,26 @@ void vg_guard_unlock_changed(struct vg_guard *guard)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
+/* The arguments with 0x1f between them. That byte in an argument becomes '?', and what is too long
+ * for a string of the record ends with an argument "...". */
 static uint32_t read_cmdline(struct vg_stacks *stacks)
 {
-    char text[16384];
+    static const char cut[] = "\x1f...";
+    static char text[VG_STRING_MAX + 1]; /* one thread comes here, once, perhaps on a small stack */
     int fd = (int)VG_CALL(openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     long n = VG_CALL(read, fd, text, sizeof text);
     VG_CALL(close, fd);
+    bool is_cut = n == (long)sizeof text;
     while (n > 0 && text[n - 1] == 0)
         n--;
     for (long i = 0; i < n; i++)
-        if (text[i] == 0)
-            text[i] = 0x1f;
+        text[i] = text[i] == 0x1f ? '?' : text[i] == 0 ? 0x1f : text[i];
+    if (is_cut) {
+        n = VG_STRING_MAX;
+        memcpy(text + n - (sizeof cut - 1), cut, sizeof cut - 1);
+    }
     return n > 0 ? vg_strings_intern(stacks, text, (size_t)n) : 0;
 }
 
@@ -190,6 +197,8 @@ static void fill_header(struct vg_guard *guard)
     header->pid = (uint32_t)guard->pid;
     header->host = vg_strings_intern_z(stacks, host);
     header->exe = read_link(stacks, "/proc/self/exe");
+    if (!header->exe) /* no /proc: what it was started as */
+        header->exe = vg_strings_intern_z(stacks, (const char *)getauxval(AT_EXECFN));
     header->cwd = read_link(stacks, "/proc/self/cwd");
     header->cmdline = read_cmdline(stacks);
     header->rank = guard->rank;
