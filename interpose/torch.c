@@ -40,10 +40,21 @@ typedef void oom_fn(int64_t, size_t, size_t, struct c10_device);
 #define TEXT(x)       TEXT_OF(x)
 #define TEXT_OF(x)    #x
 
-/* The original in libc10.so, which may have been opened RTLD_LOCAL. */
-static void *original(const char *name)
+/* The original in libc10.so, which may have been opened RTLD_LOCAL; NULL: there is none. Looked up
+ * once, for it is there before its first caller is; errno and dlerror() stay the program's. */
+static void *original(void **place, const char *name)
 {
-    return vg_resolve_loaded("libc10.so", name);
+    static char none;
+    void *found = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (!found) {
+        int saved_errno = errno;
+        found = vg_resolve_loaded("libc10.so", name);
+        vg_resolve_calm();
+        found = found ? found : &none;
+        __atomic_store_n(place, found, __ATOMIC_RELAXED);
+        errno = saved_errno;
+    }
+    return found == &none ? NULL : found;
 }
 
 /* "2.11.0+cu130" out of torch/version.py, which lies above the directory of libc10.so. Once,
@@ -51,9 +62,10 @@ static void *original(const char *name)
 static void note_version(struct vg_guard *guard)
 {
     static _Atomic bool done;
+    static void *place;
     struct vg_object c10;
     char path[VG_PATH_MAX], text[1024];
-    void *known = done ? NULL : original(TEXT(USAGE(lmm)));
+    void *known = done ? NULL : original(&place, TEXT(USAGE(lmm)));
     if (!known || atomic_exchange(&done, true) || !vg_resolve_object(known, &c10) ||
         !strrchr(c10.path, '/'))
         return;
@@ -114,20 +126,6 @@ static void note_oom(int64_t size, struct c10_device device)
     vg_own_leave(&own);
 }
 
-/* The originals are looked up once; errno and dlerror() stay the program's. */
-static void *remembered(void **place, const char *name)
-{
-    void *found = __atomic_load_n(place, __ATOMIC_RELAXED);
-    if (!found) {
-        int saved_errno = errno;
-        found = original(name);
-        vg_resolve_calm();
-        __atomic_store_n(place, found, __ATOMIC_RELAXED);
-        errno = saved_errno;
-    }
-    return found;
-}
-
 #define CALLBACKS(suffix)                                                                          \
     VG_EXPORT void USAGE(suffix)(void *address, int64_t size, size_t allocated, size_t reserved,   \
                                  struct c10_device device);                                        \
@@ -139,7 +137,7 @@ static void *remembered(void **place, const char *name)
         static void *place;                                                                        \
         usage_fn *real;                                                                            \
         note_usage(address, size, device);                                                         \
-        void *found = remembered(&place, TEXT(USAGE(suffix)));                                     \
+        void *found = original(&place, TEXT(USAGE(suffix)));                                       \
         memcpy(&real, &found, sizeof real);                                                        \
         if (found)                                                                                 \
             real(address, size, allocated, reserved, device);                                      \
@@ -149,7 +147,7 @@ static void *remembered(void **place, const char *name)
         static void *place;                                                                        \
         oom_fn *real;                                                                              \
         note_oom(size, device);                                                                    \
-        void *found = remembered(&place, TEXT(OOM(suffix)));                                       \
+        void *found = original(&place, TEXT(OOM(suffix)));                                         \
         memcpy(&real, &found, sizeof real);                                                        \
         if (found)                                                                                 \
             real(size, allocated, reserved, device);                                               \

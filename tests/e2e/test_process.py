@@ -61,3 +61,13 @@ def test_one_frame_is_that_of_the_caller_not_of_the_runtime(tmp_path):
     [report] = guarded.written(tmp_path, "oom")
     [frame] = report["failure"]["stack"]
     assert frame["module"] == OOM and report["failure"]["library"] == "oom"
+
+
+def test_what_is_not_there_is_looked_for_once(tmp_path):
+    """Not at every block: two places ask, and each remembers that there is nothing."""
+    program = compiled.build("case_callbacks", "-rdynamic", "-ldl", libraries=(compiled.DRIVER, guarded.LIBRARY))
+    done = guarded.run([program], tmp_path, VRAMGUARD_KEEP="always")
+    assert done.returncode == 0 and 1 <= int(done.stdout) <= 2
+    [record] = guarded.records(tmp_path)
+    [blocks] = [s for s in guarded.report_of(record)["sites"] if s["layer"] == "torch"]
+    assert blocks["live_count"] == 1000
