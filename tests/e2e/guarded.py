@@ -7,8 +7,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 SIM = os.path.join(BUILD, "sim")
@@ -22,6 +20,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 def need_torch():
     """Skips with an allowed reason where the wheel could not be had."""
+    import pytest  # here alone: tests/device.sh runs where there is none
     state = os.path.join(BUILD, "torch.state")
     if os.path.exists(state):
         with open(state, encoding="utf-8") as file:

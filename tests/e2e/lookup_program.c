@@ -153,6 +153,7 @@ static int by_default_in_a_local_library(int argc, char **argv)
     void *(*ask)(const char *);
     memcpy(&ask, &found, sizeof ask);
     say("of-its-own-library", ask("only_in_here"));
+    say("of-its-own-library-too", ask("cudnnCreate"));
     say("of-the-driver-it-is-linked-to", ask("cuMemAlloc_v2"));
     say("not-hooked", ask("cuMemGetInfo_v2"));
     say("unknown", ask("cuNoSuchFunction"));
