@@ -138,6 +138,8 @@ static void finish(struct vg_guard *guard)
     if (!vg_lifecycle_move(VG_STATE_ON, VG_STATE_STOPPING))
         return;
     vg_thread.depth++;
+    /* The driver is not asked any more: this may be a signal handler inside it. */
+    vg_incident_unsettled(guard);
     bool locked = vg_guard_lock(guard);
     mark_ended(guard);
     if (locked)
@@ -196,13 +198,8 @@ static void end_at_once(int status)
     struct vg_guard *guard = mine();
     if (!guard)
         return;
-    struct vg_own own;
     state.has_status = true;
     state.status = status & 0xff;
-    if (vg_own_enter(&own)) {
-        vg_incident_unsettled(guard);
-        vg_own_leave(&own);
-    }
     finish(guard);
 }
 

@@ -20,7 +20,7 @@ struct vg_facts {
     const struct vg_report *report;
     const struct vg_incident *incident;
     const struct vg_report_device *device; /* NULL: unknown */
-    uint64_t asked_bytes; /* the larger of the failing driver call and what the framework was asked for */
+    uint64_t asked_bytes; /* the larger of the driver's call and the framework's request */
     uint64_t total_bytes, free_bytes;
     uint64_t own_bytes, others_bytes; /* this process: tracked, idle pools, contexts */
     /* how much the request exceeds free; VG_UNKNOWN where it does not or free is unknown */

@@ -1,7 +1,8 @@
-/* case_capture.c -- streams that capture, in every mode, whole and broken: one line per call, with its status.
+/* case_capture.c -- streams that capture, whole and broken: a line per call, with its status.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each scenario ends with an allocation outside of any capture and a step, where the guard has to know the device as it is.
+ * Each scenario ends with an allocation outside of any capture and a step, where the guard has to
+ * know the device as it is.
  */
 #include <pthread.h>
 

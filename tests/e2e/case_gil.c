@@ -1,4 +1,4 @@
-/* case_gil.c -- memory that another thread takes while the caller holds Python's lock and waits for it.
+/* case_gil.c -- memory taken by another thread while the caller holds Python's lock and waits.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Called through ctypes.PyDLL, which keeps the lock.

@@ -1,4 +1,4 @@
-/* case_thin_driver.c -- a libcuda.so.1 that stands in front of the driver, as on WSL: few exports of its own.
+/* case_thin_driver.c -- a libcuda.so.1 in front of the driver, as on WSL: few exports of its own.
  * SPDX-License-Identifier: Apache-2.0
  *
  * REAL_DRIVER: the path of the driver. cuInit looks its own name up in that one, over and over,

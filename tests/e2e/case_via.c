@@ -1,7 +1,8 @@
 /* case_via.c -- one call of the runtime, by name; its status on stdout.
  * SPDX-License-Identifier: Apache-2.0
  *
- * case_via API: everything that the call needs is made before it, so that it can be planned to fail.
+ * case_via API: everything that the call needs is made before it, so that it can be planned to
+ * fail.
  */
 #include <cuda_runtime_api.h>
 
