@@ -239,6 +239,9 @@ static bool start_guard(struct vg_guard *guard)
     vg_ledger_init(&guard->ledger, &guard->record);
     vg_driver_init();
     vg_unwind_init();
+    if ((guard->options.stacks & VG_STACKS_NATIVE) && !vg_unwind_is_there())
+        vg_guard_log(guard, VG_LOG_WARN,
+                     "neither libunwind.so.8 nor libgcc_s.so.1 is here: no native stacks");
     fill_header(guard);
     vg_finish_register();
     return true;

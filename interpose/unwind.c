@@ -112,6 +112,11 @@ static _Unwind_Reason_Code gcc_step(struct _Unwind_Context *context, void *argum
     return _URC_NO_REASON;
 }
 
+bool vg_unwind_is_there(void)
+{
+    return state.backtrace || state.gcc_backtrace;
+}
+
 unsigned vg_unwind(uint64_t *out, unsigned max)
 {
     _Static_assert(sizeof(void *) == sizeof(uint64_t), "return addresses are 64-bit");
