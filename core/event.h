@@ -66,7 +66,7 @@ struct vg_slot {
     uint64_t bytes; /* as requested; torch: the rounded block */
     union {
         uint64_t stream;
-        uint64_t references; /* space VMM: vg_references() */
+        uint64_t references; /* space VMM, IPC: vg_references() */
         uint64_t target;     /* MAPPING: number of the slot whose memory it shows; 0 none */
     };
     uint32_t site;

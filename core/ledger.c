@@ -238,7 +238,7 @@ static void fill_slot(struct vg_ledger *ledger, struct vg_event *event, struct v
                                  .context = (uint16_t)context,
                                  .kind = event->kind,
                                  .flags = event->flags};
-    if (vg_kind_space(event->kind) == VG_SPACE_VMM) {
+    if (vg_kind_is_referenced(event->kind)) {
         slot_out->references = vg_references(1, 0);
     }
     *owners_out = vg_ledger_owners(ledger, slot_out);
@@ -255,6 +255,9 @@ enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event)
     struct vg_slot slot;
     struct vg_owners owners;
     uint64_t old = vg_ledger_lookup(ledger, vg_kind_space(event->kind), event->addr);
+    if (old && event->kind == VG_KIND_IPC && slot_at(ledger, old)->kind == VG_KIND_IPC) {
+        return vg_ledger_reopen(ledger, event, old);
+    }
     if (old) {
         vg_ledger_lose(ledger, old, event->time_ns);
         header->duplicate_count++;
@@ -287,7 +290,7 @@ static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *even
         }
         return VG_NOT_FOUND;
     }
-    if (space == VG_SPACE_VMM) {
+    if (vg_kind_is_referenced(slot_at(ledger, slot)->kind)) {
         return vg_ledger_release(ledger, event, slot);
     }
     event->slot = slot;
@@ -303,7 +306,7 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     if (saved->kind == VG_KIND_NONE || saved->kind >= VG_KIND_COUNT) {
         return VG_NOT_FOUND;
     }
-    if (vg_kind_space(saved->kind) == VG_SPACE_VMM && vg_ledger_unrelease(ledger, event) == VG_OK) {
+    if (vg_kind_is_referenced(saved->kind) && vg_ledger_unrelease(ledger, event) == VG_OK) {
         return VG_OK;
     }
     if (vg_ledger_lookup(ledger, vg_kind_space(saved->kind), saved->addr)) {

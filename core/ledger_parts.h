@@ -88,6 +88,13 @@ void vg_ledger_resize(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes);
 /* What had this number ended where nobody saw it: with what it referred to, but memory that is
  * still mapped lives on. */
 void vg_ledger_lose(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns);
+static inline bool vg_kind_is_referenced(uint8_t kind)
+{
+    return vg_kind_space(kind) == VG_SPACE_VMM || kind == VG_KIND_IPC;
+}
+/* Memory of another process that is opened once more: the driver gives the same address, and wants
+ * as many closes. */
+enum vg_status vg_ledger_reopen(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot);
 enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot);
 enum vg_status vg_ledger_unrelease(struct vg_ledger *ledger, const struct vg_event *event);
 enum vg_status vg_ledger_retain(struct vg_ledger *ledger, const struct vg_event *event);

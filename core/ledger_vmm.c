@@ -31,7 +31,7 @@ static void drop(struct vg_ledger *ledger, uint64_t slot, bool by_handle, uint64
         vg_ledger_end(ledger, slot, time_ns);
         return;
     }
-    if (by_handle && handles == 1) {
+    if (by_handle && handles == 1) { /* mappings are left: space VMM */
         vg_ledger_unindex(ledger, VG_SPACE_VMM, at->addr);
         ledger->nameless_count++;
     }
@@ -58,6 +58,15 @@ void vg_ledger_lose(struct vg_ledger *ledger, uint64_t slot, uint64_t time_ns)
     } else {
         vg_ledger_end(ledger, slot, time_ns);
     }
+}
+
+enum vg_status vg_ledger_reopen(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot)
+{
+    struct vg_slot *at = slot_at(ledger, slot);
+    event->slot = slot;
+    event->site = site_id(at);
+    set_references(at, vg_references_handles(at->references) + 1, 0);
+    return VG_OK;
 }
 
 enum vg_status vg_ledger_release(struct vg_ledger *ledger, struct vg_event *event, uint64_t slot)

@@ -43,20 +43,42 @@ def by_own_count(walked):
     return found
 
 
-def walk(command, directory, status=0, **options):
-    """Each program has a guard that looks at a device again after every millisecond."""
-    books = os.path.join(directory, "books")
-    walked = Walk()
-    options = {"VRAMGUARD_SAMPLE": "1ms", "VGSIM_ACCOUNT": books, **options}
-    with guarded.start(command, directory, **options) as process:
-        for line in process.stdout:
-            walked.lines.append(line.rstrip("\n"))
+class Walker:
+    """A program that waits at its steps. Its guard looks at a device again after every millisecond."""
+
+    def __init__(self, command, directory, **options):
+        self.directory, self.walked = directory, Walk()
+        self.books = os.path.join(directory, "books")
+        self.is_guarded = options.get("guard", True)
+        options = {"VRAMGUARD_SAMPLE": "1ms", "VGSIM_ACCOUNT": self.books, **options}
+        self.process = guarded.start(command, directory, **options)
+
+    def to_step(self):
+        """Goes on to the next step; its name, or None where the program has ended."""
+        if self.walked.report:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        for line in self.process.stdout:
+            self.walked.lines.append(line.rstrip("\n"))
             if line.startswith("step "):
                 name = line.split(None, 1)[1].strip()
-                walked.report[name] = report_now(directory) if options.get("guard", True) else None
-                walked.books[name] = guarded.account(books) if os.path.exists(books) else None  # None: a real device
-                process.stdin.write("\n")
-                process.stdin.flush()
-        walked.stderr = process.stderr.read()
-    assert process.returncode == status, walked.stderr
-    return walked
+                self.look(name)
+                return name
+        return None
+
+    def look(self, name):
+        self.walked.report[name] = report_now(self.directory) if self.is_guarded else None
+        self.walked.books[name] = guarded.account(self.books) if os.path.exists(self.books) else None  # None: a real device
+
+    def end(self, status=0):
+        while self.to_step():
+            pass
+        self.walked.stderr = self.process.stderr.read()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
+        assert self.process.wait(60) == status, self.walked.stderr
+        return self.walked
+
+
+def walk(command, directory, **options):
+    return Walker(command, directory, **options).end()

@@ -311,6 +311,26 @@ static void test_a_guess_is_replaced_once(void **state)
     assert_int_equal(unit_device(unit, 0)->tracked_bytes, 0);
 }
 
+static void test_memory_opened_twice_is_closed_twice(void **state)
+{
+    struct unit *unit = *state;
+    struct vg_event event;
+    assert_int_equal(unit_alloc(unit, VG_KIND_IPC, A, 100, 0), VG_OK);
+    assert_int_equal(unit_alloc(unit, VG_KIND_IPC, A, 100, 0), VG_OK);
+    assert_int_equal(unit_device(unit, 0)->kind_bytes[VG_KIND_IPC], 100);
+    unit_free(unit, VG_LAYER_DRIVER, A, &event);
+    assert_int_equal(unit_device(unit, 0)->kind_bytes[VG_KIND_IPC], 100);
+    event.op = VG_OP_RESTORE; /* the driver refused it */
+    assert_int_equal(vg_ledger_apply(&unit->ledger, &event), VG_OK);
+    unit_free(unit, VG_LAYER_DRIVER, A, NULL);
+    assert_int_equal(unit_device(unit, 0)->kind_bytes[VG_KIND_IPC], 100);
+    unit_free(unit, VG_LAYER_DRIVER, A, NULL);
+    assert_int_equal(unit_device(unit, 0)->kind_bytes[VG_KIND_IPC], 0);
+    assert_int_equal(unit->record.header->unknown_free_count, 0);
+    assert_int_equal(unit->record.header->duplicate_count, 0);
+    unit_check_ledger(unit);
+}
+
 /* Sites full, and a context of another device than the call names: only the slot can say the
  * device. */
 static void test_without_a_site_the_device_is_kept(void **state)
@@ -450,6 +470,7 @@ int main(void)
         TEST(test_memory_per_live_allocation_is_within_the_budget),
         TEST(test_memory_per_site_is_within_the_budget),
         TEST(test_a_guess_is_replaced_once),
+        TEST(test_memory_opened_twice_is_closed_twice),
         TEST(test_a_bad_event_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

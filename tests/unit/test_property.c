@@ -150,7 +150,7 @@ static uint8_t any_kind(struct run *run)
 {
     for (;;) {
         uint8_t kind = (uint8_t)(1 + unit_random(&run->random) % (VG_KIND_COUNT - 1));
-        if (vg_kind_space(kind) != VG_SPACE_VMM && kind != VG_KIND_MAPPING &&
+        if (vg_kind_space(kind) != VG_SPACE_VMM && kind != VG_KIND_IPC && kind != VG_KIND_MAPPING &&
             kind != VG_KIND_MEMPOOL) {
             return kind;
         }
