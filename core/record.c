@@ -270,6 +270,12 @@ void *vg_record_at(const struct vg_record *record, enum vg_section_id id, uint64
     return place(record, section, index);
 }
 
+const char *vg_record_string(const struct vg_record *record, uint32_t id)
+{
+    const uint32_t *text = id ? vg_record_at(record, VG_SEC_STRINGS, id - 1) : NULL;
+    return text ? (const char *)(text + 1) : "";
+}
+
 uint64_t vg_record_count(const struct vg_record *record, enum vg_section_id id)
 {
     return atomic_load_explicit(&record->header->section[id].count, memory_order_relaxed);

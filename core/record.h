@@ -34,6 +34,8 @@ void vg_record_close(struct vg_record *record);
 
 /* Element `index` of a section, or NULL. */
 void *vg_record_at(const struct vg_record *record, enum vg_section_id section, uint64_t index);
+/* A string by id; "" for 0. */
+const char *vg_record_string(const struct vg_record *record, uint32_t id);
 uint64_t vg_record_count(const struct vg_record *record, enum vg_section_id section);
 /* Room for `n` consecutive elements (within one chunk) behind the last one, zeroed, not yet
  * counted. index_out: of the first. NULL: no room, and the header's `saturated` says so. Elements

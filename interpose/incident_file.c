@@ -154,12 +154,6 @@ void vg_incident_render_exit(struct vg_guard *guard, int fd)
 
 /* --- the five lines --------------------------------------------------------------------------- */
 
-static const char *string_of(struct vg_guard *guard, uint32_t id)
-{
-    const uint32_t *text = id ? vg_record_at(&guard->record, VG_SEC_STRINGS, id - 1) : NULL;
-    return text ? (const char *)(text + 1) : "";
-}
-
 static int format_bytes(char *out, size_t size, uint64_t bytes)
 {
     if (bytes == VG_UNKNOWN)
@@ -189,8 +183,9 @@ static void print_summary(struct vg_guard *guard, const struct vg_incident *inci
                      "  tracked  %s of this process\n"
                      "VRAMGuard: %s%s\n",
                      device ? device->ordinal : -1, guard->pid, incident->family ? ", " : "",
-                     string_of(guard, incident->family), asked,
-                     incident->via ? string_of(guard, incident->via) : "the framework's own limit",
+                     vg_record_string(&guard->record, incident->family), asked,
+                     incident->via ? vg_record_string(&guard->record, incident->via)
+                                   : "the framework's own limit",
                      incident->error, (unsigned long long)incident->count, free_bytes, tracked,
                      file[0] ? "the report: vramguard report " : "no file could be written", file);
     if (n > 0)

@@ -11,7 +11,6 @@
 #include "interpose/lifecycle.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 #include "interpose/finish.h"
 #include "interpose/raw_syscall.h"
 #include "interpose/state.h"
+#include "interpose/text_file.h"
 #include "interpose/thread.h"
 #include "interpose/unwind.h"
 
@@ -147,22 +147,18 @@ void vg_guard_unlock_changed(struct vg_guard *guard)
 static uint32_t read_cmdline(struct vg_stacks *stacks)
 {
     static const char cut[] = "\x1f...";
-    static char text[VG_STRING_MAX + 1]; /* one thread comes here, once, perhaps on a small stack */
-    int fd = (int)VG_CALL(openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    long n = VG_CALL(read, fd, text, sizeof text);
-    VG_CALL(close, fd);
-    bool is_cut = n == (long)sizeof text;
+    static char text[VG_STRING_MAX + 2]; /* one thread comes here, once, perhaps on a small stack */
+    size_t n = vg_text_read("/proc/self/cmdline", text, sizeof text);
+    bool is_cut = n > VG_STRING_MAX;
     while (n > 0 && text[n - 1] == 0)
         n--;
-    for (long i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         text[i] = text[i] == 0x1f ? '?' : text[i] == 0 ? 0x1f : text[i];
     if (is_cut) {
         n = VG_STRING_MAX;
         memcpy(text + n - (sizeof cut - 1), cut, sizeof cut - 1);
     }
-    return n > 0 ? vg_strings_intern(stacks, text, (size_t)n) : 0;
+    return n > 0 ? vg_strings_intern(stacks, text, n) : 0;
 }
 
 static uint32_t read_link(struct vg_stacks *stacks, const char *link)
@@ -174,12 +170,8 @@ static uint32_t read_link(struct vg_stacks *stacks, const char *link)
 
 static uint32_t platform(void)
 {
-    char text[256] = "";
-    int fd = (int)VG_CALL(openat, AT_FDCWD, "/proc/sys/kernel/osrelease", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        VG_CALL(read, fd, text, sizeof text - 1);
-        VG_CALL(close, fd);
-    }
+    char text[256];
+    vg_text_read("/proc/sys/kernel/osrelease", text, sizeof text);
     if (strstr(text, "icrosoft"))
         return VG_PLATFORM_WSL;
     return strstr(text, "tegra") ? VG_PLATFORM_TEGRA : VG_PLATFORM_LINUX;

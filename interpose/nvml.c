@@ -18,6 +18,7 @@
 
 #include "interpose/raw_syscall.h"
 #include "interpose/resolve.h"
+#include "interpose/text_file.h"
 
 typedef void *device_t;
 struct memory {
@@ -48,32 +49,26 @@ static struct {
     name_fn *name;
 } state;
 
-static void find(void *place, void *handle, const char *name)
-{
-    void *found = vg_resolve_in(handle, name);
-    memcpy(place, &found, sizeof found);
-}
-
 static bool open_nvml(void)
 {
     init_fn *init;
     void *handle = vg_resolve_open("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!handle)
         return false;
-    find(&init, handle, "nvmlInit_v2");
-    find(&state.by_uuid, handle, "nvmlDeviceGetHandleByUUID");
-    find(&state.by_pci, handle, "nvmlDeviceGetHandleByPciBusId_v2");
-    find(&state.memory, handle, "nvmlDeviceGetMemoryInfo");
-    find(&state.name, handle, "nvmlSystemGetProcessName");
-    find(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses_v3");
-    find(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+    vg_resolve_into(&init, handle, "nvmlInit_v2");
+    vg_resolve_into(&state.by_uuid, handle, "nvmlDeviceGetHandleByUUID");
+    vg_resolve_into(&state.by_pci, handle, "nvmlDeviceGetHandleByPciBusId_v2");
+    vg_resolve_into(&state.memory, handle, "nvmlDeviceGetMemoryInfo");
+    vg_resolve_into(&state.name, handle, "nvmlSystemGetProcessName");
+    vg_resolve_into(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses_v3");
+    vg_resolve_into(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses_v3");
     if (!state.compute) {
-        find(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses_v2");
-        find(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses_v2");
+        vg_resolve_into(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses_v2");
+        vg_resolve_into(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses_v2");
     }
     if (!state.compute) {
-        find(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses");
-        find(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses");
+        vg_resolve_into(&state.compute, handle, "nvmlDeviceGetComputeRunningProcesses");
+        vg_resolve_into(&state.graphics, handle, "nvmlDeviceGetGraphicsRunningProcesses");
         state.v1 = true;
     }
     return init && init() == 0;
@@ -123,12 +118,7 @@ static unsigned own_pids(uint32_t *out)
     char text[4096];
     unsigned count = 1;
     out[0] = (uint32_t)VG_CALL(getpid, 0);
-    int fd = (int)VG_CALL(openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return count;
-    long n = VG_CALL(read, fd, text, sizeof text - 1);
-    VG_CALL(close, fd);
-    text[n > 0 ? n : 0] = 0;
+    vg_text_read("/proc/self/status", text, sizeof text);
     char *p = strstr(text, "\nNSpid:");
     for (p = p ? p + 7 : NULL; p && count < PIDS_MAX;) {
         char *end;
@@ -151,15 +141,10 @@ static bool is_own(const uint32_t *pids, unsigned count, uint32_t pid)
 
 static void process_name(uint32_t pid, char *out, size_t size)
 {
-    char path[64], full[256] = "";
+    char path[64], full[256];
     snprintf(path, sizeof path, "/proc/%u/comm", pid);
-    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        long n = VG_CALL(read, fd, full, sizeof full - 1);
-        VG_CALL(close, fd);
-        full[n > 0 ? n : 0] = 0;
-        full[strcspn(full, "\n")] = 0;
-    }
+    vg_text_read(path, full, sizeof full);
+    full[strcspn(full, "\n")] = 0;
     if (state.name && !full[0] && state.name(pid, full, sizeof full) != 0)
         full[0] = 0;
     const char *slash = strrchr(full, '/');

@@ -77,6 +77,12 @@ void *vg_resolve_open(const char *path, int flags)
     return dlopen ? dlopen(path, flags) : NULL;
 }
 
+void vg_resolve_into(void *place, void *handle, const char *name)
+{
+    void *found = vg_resolve_in(handle, name);
+    memcpy(place, &found, sizeof found);
+}
+
 void vg_resolve_close(void *handle)
 {
     if (handle && dlclose)

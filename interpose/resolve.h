@@ -21,6 +21,8 @@ void *vg_resolve_in(void *handle, const char *name);
 /* dlopen; NULL where the program has none. */
 void *vg_resolve_open(const char *path, int flags);
 
+/* The same for a function pointer at place; a null pointer where there is none. */
+void vg_resolve_into(void *place, void *handle, const char *name);
 void vg_resolve_close(void *handle);
 /* A symbol of a library that is loaded already, without holding it: the program may unload it as
  * before. */

@@ -8,7 +8,6 @@
  */
 #include "interpose/sample.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "interpose/captures.h"
 #include "interpose/driver.h"
 #include "interpose/nvml.h"
-#include "interpose/raw_syscall.h"
+#include "interpose/text_file.h"
 #include "interpose/thread.h"
 
 /* NVML takes milliseconds to open: a program that runs for less than this never pays for it, unless
@@ -55,15 +54,12 @@ static bool copy_target(struct vg_guard *guard, uint64_t index, struct target *o
     const struct vg_device *device =
         index < vg_record_count(&guard->record, VG_SEC_DEVICES) ? device_at(guard, index) : NULL;
     if (device) {
-        const uint32_t *text =
-            device->pci ? vg_record_at(&guard->record, VG_SEC_STRINGS, device->pci - 1) : NULL;
         *out = (struct target){.ordinal = device->ordinal,
                                .has_uuid = device->has_uuid,
                                .described = device->described,
                                .tracked_bytes = device->tracked_bytes};
         memcpy(out->uuid, device->uuid, sizeof out->uuid);
-        if (text)
-            snprintf(out->pci, sizeof out->pci, "%s", (const char *)(text + 1));
+        snprintf(out->pci, sizeof out->pci, "%s", vg_record_string(&guard->record, device->pci));
         found = true;
     }
     vg_guard_unlock(guard);
@@ -266,22 +262,11 @@ void vg_sample_describe(struct vg_guard *guard, int32_t ordinal)
 
 /* --- the host --------------------------------------------------------------------------------- */
 
-static bool read_file(const char *path, char *out, size_t size)
-{
-    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    long n = VG_CALL(read, fd, out, size - 1);
-    VG_CALL(close, fd);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
-
 static uint64_t read_number(const char *directory, const char *name)
 {
     char path[512], text[64];
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", directory, name);
-    if (!read_file(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
+    if (!vg_text_read(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return VG_UNKNOWN; /* not there, or "max" */
     return strtoull(text, NULL, 10);
 }
@@ -290,7 +275,7 @@ static uint64_t read_number(const char *directory, const char *name)
 static void read_cgroup(struct vg_host_memory *out)
 {
     char text[1024];
-    char *path = read_file("/proc/self/cgroup", text, sizeof text) ? strstr(text, "0::/") : NULL;
+    char *path = vg_text_read("/proc/self/cgroup", text, sizeof text) ? strstr(text, "0::/") : NULL;
     if (!path)
         return;
     path += 3;
@@ -310,7 +295,7 @@ void vg_sample_host(struct vg_host_memory *out)
     char text[4096];
     *out = (struct vg_host_memory){VG_UNKNOWN, VG_UNKNOWN, VG_UNKNOWN};
     const char *line =
-        read_file("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
+        vg_text_read("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
     if (line)
         out->available_bytes = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
     read_cgroup(out);

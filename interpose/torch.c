@@ -14,7 +14,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,8 +22,8 @@
 #include "interpose/incident.h"
 #include "interpose/lifecycle.h"
 #include "interpose/modules.h"
-#include "interpose/raw_syscall.h"
 #include "interpose/resolve.h"
+#include "interpose/text_file.h"
 #include "interpose/thread.h"
 
 struct c10_device {
@@ -72,12 +71,7 @@ static void note_version(struct vg_guard *guard)
     int length = (int)(strrchr(c10.path, '/') - c10.path);
     if ((size_t)snprintf(path, sizeof path, "%.*s/../version.py", length, c10.path) >= sizeof path)
         return;
-    int fd = (int)VG_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    long n = VG_CALL(read, fd, text, sizeof text - 1);
-    VG_CALL(close, fd);
-    text[n > 0 ? n : 0] = 0;
+    vg_text_read(path, text, sizeof text);
     const char *version = strstr(text, "__version__ = '");
     if (version && vg_guard_lock(guard)) {
         version += strlen("__version__ = '");

@@ -43,12 +43,6 @@ static struct {
     gcc_get_ip_fn *gcc_get_ip;
 } state = {.name = "none"};
 
-static void find(void *place, void *handle, const char *name)
-{
-    void *found = vg_resolve_in(handle, name);
-    memcpy(place, &found, sizeof found);
-}
-
 static bool open_libunwind(void)
 {
     void *handle = vg_resolve_open("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -57,10 +51,10 @@ static bool open_libunwind(void)
     set_policy_fn *set_policy;
     set_size_fn *set_size;
     void *space = vg_resolve_in(handle, UNWL("local_addr_space"));
-    find(&state.backtrace, handle, "unw_backtrace");
-    find(&set_policy, handle, UNWL("set_caching_policy"));
-    find(&set_size, handle, UNWL("set_cache_size"));
-    find(&state.flush, handle, UNW("flush_cache"));
+    vg_resolve_into(&state.backtrace, handle, "unw_backtrace");
+    vg_resolve_into(&set_policy, handle, UNWL("set_caching_policy"));
+    vg_resolve_into(&set_size, handle, UNWL("set_cache_size"));
+    vg_resolve_into(&state.flush, handle, UNW("flush_cache"));
     if (!state.backtrace)
         return false;
     if (space) {
@@ -79,8 +73,8 @@ static bool open_libgcc(void)
     void *handle = vg_resolve_open("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return false;
-    find(&state.gcc_backtrace, handle, "_Unwind_Backtrace");
-    find(&state.gcc_get_ip, handle, "_Unwind_GetIP");
+    vg_resolve_into(&state.gcc_backtrace, handle, "_Unwind_Backtrace");
+    vg_resolve_into(&state.gcc_get_ip, handle, "_Unwind_GetIP");
     if (!state.gcc_backtrace || !state.gcc_get_ip)
         return false;
     state.name = "libgcc_s";
