@@ -8,6 +8,7 @@
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_longlong, c_size_t, c_ubyte, c_uint, c_uint64, c_ulonglong, c_ushort, c_void_p
@@ -306,13 +307,40 @@ def free_and_total():
     must(cuda.cuMemFree_v2(block))
 
 
+class EventHandle(ctypes.Structure):
+    _fields_ = [("bytes", c_ubyte * 64)]
+
+
+def export_event():
+    """The other process of ipc_event."""
+    use()
+    event, handle = c_void_p(), EventHandle()
+    must(cuda.cuEventCreate(byref(event), 6))
+    must(cuda.cuIpcGetEventHandle(byref(handle), event))
+    print(bytes(handle).hex(), flush=True)
+    sys.stdin.readline()
+
+
+def ipc_event():
+    """An event of another process, destroyed here: it was made by nobody here, and is no unknown one."""
+    use()
+    env = {k: v for k, v in os.environ.items() if k != "VGSIM_ACCOUNT"} | {"VRAMGUARD_ENABLE": "0"}
+    with subprocess.Popen([sys.executable, __file__, "export_event"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        handle, event = EventHandle.from_buffer_copy(bytes.fromhex(other.stdout.readline())), c_void_p()
+        must(cuda.cuIpcOpenEventHandle(byref(event), handle))
+        step("opened")
+        print("destroy", cuda.cuEventDestroy_v2(event))
+        step("destroyed")
+        other.communicate("\n")
+
+
 SCENARIOS = {f.__name__: f for f in (pool, pool_again, graph_free, null_info, external, other_device, bare_thread, bare_thread_of_the_last_device,
-                                     host_numa, mapped_after_release, capture, broken_capture, is_managed, free_and_total)}
+                                     host_numa, mapped_after_release, capture, broken_capture, is_managed, free_and_total, ipc_event)}
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         print(" ".join(SCENARIOS))
     else:
         must(cuda.cuInit(0))
-        SCENARIOS[sys.argv[1]]()
+        {**SCENARIOS, "export_event": export_event}[sys.argv[1]]()
         print("done", flush=True)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import threading
 from dataclasses import dataclass, field
 
 import guarded
@@ -52,6 +53,9 @@ class Walker:
         self.is_guarded = options.get("guard", True)
         options = {"VRAMGUARD_SAMPLE": "1ms", "VGSIM_ACCOUNT": self.books, **options}
         self.process = guarded.start(command, directory, **options)
+        self.watchdog = threading.Timer(120, self.process.kill)  # one that hangs is killed
+        self.watchdog.daemon = True
+        self.watchdog.start()
 
     def to_step(self):
         """Goes on to the next step; its name, or None where the program has ended."""
@@ -76,6 +80,7 @@ class Walker:
         self.walked.stderr = self.process.stderr.read()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             pipe.close()
+        self.watchdog.cancel()
         assert self.process.wait(60) == status, self.walked.stderr
         return self.walked
 

@@ -245,6 +245,14 @@ def test_hami_core_186_a_handle_lives_until_its_last_mapping(tmp_path):
     scenario("mapped_after_release", tmp_path)
 
 
+def test_an_event_of_another_process_is_a_known_one(tmp_path):
+    """As every pointer that another process or interface gave: its end is not the end of something unknown."""
+    walked = scenario("ipc_event", tmp_path)
+    assert "destroy 0" in walked.lines
+    live = [walked.report[name]["objects"]["events"]["live"] for name in ("opened", "destroyed")]
+    assert live == [1, 0]
+
+
 def test_hami_1181_no_sum_falls_below_nothing(tmp_path):
     """HAMi 1109, HAMi-core 200: frees of what was never counted."""
     done = guarded.run([compiled.build("case_frees")], tmp_path, VRAMGUARD_KEEP="always", VGSIM_FAIL="cuMemFree_v2:1:700")
