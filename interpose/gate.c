@@ -15,6 +15,7 @@
 #include "interpose/captures.h"
 #include "interpose/driver.h"
 #include "interpose/graphs.h"
+#include "interpose/greens.h"
 #include "interpose/hooks.h"
 #include "interpose/incident.h"
 #include "interpose/lifecycle.h"
@@ -176,6 +177,8 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     uint32_t families;
     if (is_about_a_context(e->op)) {
         e->context_id = vg_driver_context_id(e->handle);
+        if (e->addr)
+            vg_greens_converted(guard, e);
         e->bytes = free_fall(e->bytes, e->device);
     } else {
         vg_driver_current(&context);
@@ -192,6 +195,8 @@ static void publish(struct vg_guard *guard, struct vg_event *e)
     if (!vg_guard_lock(guard))
         return;
     e->time_ns = vg_guard_now(guard);
+    if (!is_about_a_context(e->op))
+        e->context_id = vg_greens_owner(guard, e);
     e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
     e->api = api_name(guard, e);
     note_context(guard, e);
@@ -230,19 +235,61 @@ static bool primary_lives(struct vg_guard *guard, int32_t device)
     return !handle || vg_driver_context_id(handle) == id;
 }
 
+/* With the lock held. */
+static void end_in_ledger(struct vg_guard *guard, const struct vg_event *e, uint64_t context_id)
+{
+    struct vg_event end = *e;
+    end.context_id = context_id;
+    end.time_ns = vg_guard_now(guard);
+    vg_ledger_apply(&guard->ledger, &end);
+}
+
+/* The primary context of a device ended, and its green ones, which have nothing without it. */
+static void end_primary(struct vg_guard *guard, const struct vg_event *e)
+{
+    uint64_t green;
+    if (!vg_guard_lock(guard))
+        return;
+    uint64_t id = vg_ledger_primary(&guard->ledger, e->device);
+    end_in_ledger(guard, e, id);
+    for (unsigned n = 0; (green = vg_greens_of(e->device, n)) != 0; n++)
+        end_in_ledger(guard, e, green);
+    vg_guard_unlock(guard);
+    vg_captures_context_gone(guard, id);
+}
+
+/* What was made in it before the primary context was known stays with it while that lives. */
+static void end_green(struct vg_guard *guard, struct vg_event *e)
+{
+    if (!vg_greens_gone(guard, e))
+        return;
+    bool ends = !primary_lives(guard, e->device);
+    if (!vg_guard_lock(guard))
+        return;
+    uint32_t index = vg_ledger_context(&guard->ledger, e->context_id);
+    const struct vg_context *context =
+        index ? vg_record_at(&guard->record, VG_SEC_CONTEXTS, index - 1) : NULL;
+    if (context && (ends || !context->live_count))
+        end_in_ledger(guard, e, e->context_id);
+    vg_guard_unlock(guard);
+    if (ends)
+        end_primary(guard, e);
+}
+
 /* A context ended, with all that was in it. */
 static void end_context(struct vg_guard *guard, struct vg_event *e)
 {
-    if (e->op == VG_OP_CTX_DESTROY && e->primary && primary_lives(guard, e->device))
-        return; /* one reference less */
-    if (!vg_guard_lock(guard))
-        return;
-    e->time_ns = vg_guard_now(guard);
-    if (e->primary)
-        e->context_id = vg_ledger_primary(&guard->ledger, e->device);
-    vg_ledger_apply(&guard->ledger, e);
-    vg_guard_unlock(guard);
-    vg_captures_context_gone(guard, e->context_id);
+    if (e->addr) {
+        end_green(guard, e);
+    } else if (!e->primary) {
+        if (!vg_guard_lock(guard))
+            return;
+        end_in_ledger(guard, e, e->context_id);
+        vg_guard_unlock(guard);
+        vg_captures_context_gone(guard, e->context_id);
+    } else if (e->op == VG_OP_CTX_RESET || !primary_lives(guard, e->device)) {
+        end_primary(guard, e); /* else one reference less */
+    }
 }
 
 /* A change that needs no stack: a handle more, a mapping less. */

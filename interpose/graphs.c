@@ -16,6 +16,7 @@
 
 #include "core/index.h"
 #include "interpose/driver.h"
+#include "interpose/greens.h"
 #include "interpose/hooks.h"
 #include "interpose/modules.h"
 #include "interpose/origin.h"
@@ -216,6 +217,7 @@ static void launch(struct vg_guard *guard, const struct plan *plan, const struct
                              .handle = context->handle,
                              .thread = vg_thread_id(),
                              .time_ns = vg_guard_now(guard)};
+        e.context_id = vg_greens_owner(guard, &e);
         bool is_live = vg_ledger_find(&guard->ledger, VG_SPACE_ADDRESS, node->addr) != NULL;
         bool stays =
             node->bytes ? !is_live && !is_freed_by(plan, node) : is_live && !is_made_by(plan, node);

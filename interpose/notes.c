@@ -9,6 +9,7 @@
 #include "interpose/arrays.h"
 #include "interpose/captures.h"
 #include "interpose/graphs.h"
+#include "interpose/greens.h"
 #include "interpose/lifecycle.h"
 #include "interpose/thread.h"
 
@@ -33,7 +34,7 @@ bool vg_note_enter(const struct vg_note *n)
     if (vg_thread.depth || (is_about_events(n->note) && !vg_captures_any()))
         return false;
     /* A capture may begin before the first allocation is made, and it matters then. */
-    if (!vg_lifecycle_guard(n->note == VG_NOTE_CAPTURE_BEGIN))
+    if (!vg_lifecycle_guard(n->note == VG_NOTE_CAPTURE_BEGIN || n->note == VG_NOTE_GREEN_MADE))
         return false;
     vg_thread.depth = 1;
     vg_thread.calling = true;

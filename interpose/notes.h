@@ -17,6 +17,7 @@ struct vg_note {
     uint16_t hook;
     uint8_t note; /* enum vg_note_kind */
     int status;
+    int32_t device;
     uint64_t stream, object /* event, executable graph */, graph, addr, bytes;
 };
 

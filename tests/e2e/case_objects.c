@@ -63,9 +63,44 @@ static void go_with_a_context(void)
     step("second-context-gone");
 }
 
-int main(void)
+/* Memory that is made in a green context is the primary one's. */
+static int green(int argc, char **argv)
+{
+    CUdevResource all, group;
+    CUdevResourceDesc desc;
+    CUgreenCtx green_context;
+    CUcontext context;
+    CUstream stream;
+    unsigned int groups = 1;
+    (void)argc, (void)argv;
+    if (strcmp(argv[1], "green-first") != 0) {
+        use_device();
+        take(MIB);
+    }
+    NEED(cuInit(0) == CUDA_SUCCESS);
+    NEED(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS);
+    NEED(cuDevSmResourceSplitByCount(&group, &groups, &all, NULL, 0, 16) == CUDA_SUCCESS);
+    NEED(cuDevResourceGenerateDesc(&desc, &group, 1) == CUDA_SUCCESS);
+    NEED(cuGreenCtxCreate(&green_context, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+    NEED(cuCtxFromGreenCtx(&context, green_context) == CUDA_SUCCESS);
+    NEED(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    NEED(cuGreenCtxStreamCreate(&stream, green_context, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    take(3 * MIB);
+    step("made");
+    NEED(cuGreenCtxDestroy(green_context) == CUDA_SUCCESS);
+    step("green-gone");
+    use_device();
+    take(5 * MIB);
+    step("primary");
+    NEED(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
+    step("reset");
+    return 0;
+}
+
+static int everything(int argc, char **argv)
 {
     CUcontext again;
+    (void)argc, (void)argv;
     use_device();
     take(MIB);
     NEED(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS); /* the same one */
@@ -79,4 +114,11 @@ int main(void)
     NEED(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
     step("reset");
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"everything", everything}, {"green", green}, {"green-first", green}};
+    return run_scenario(all, sizeof all / sizeof *all, argc, argv);
 }
