@@ -1,7 +1,7 @@
 /* case_ipc.c -- memory of one process used by another: who exports, and who opens.
  * SPDX-License-Identifier: Apache-2.0
  *
- * case_ipc export        prints the handles of two allocations, and frees one while it is open elsewhere
+ * case_ipc export        prints the handles of two allocations, and frees both while they are open
  * case_ipc open H1 H2    opens both, the first one twice
  */
 #include "case.h"
