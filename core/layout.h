@@ -31,7 +31,9 @@ enum {
     VG_DEVICES_MAX = 64,
     VG_REMEDIES_MAX = 8,
     VG_STACK_FRAMES_MAX = 256,
-    VG_KINDS_MAX = 32
+    VG_KINDS_MAX = 32,
+    VG_FREED_MAX = 1024, /* a multiple of the section's base count */
+    VG_FAULTS_MAX = 256
 };
 
 _Static_assert((int)VG_KIND_COUNT <= (int)VG_KINDS_MAX, "kinds.def has more rows than a record");
@@ -190,6 +192,32 @@ struct vg_context {
     uint64_t free_fall_bytes; /* fall of free memory across a creation that was seen; VG_UNKNOWN */
 };
 
+/* One of the last frees of the driver's memory: who ended it, so that a second free can be told
+ * who was first. */
+struct vg_freed {
+    uint64_t addr, bytes, time_ns;
+    uint32_t site;       /* index + 1 of where it had been allocated; 0 unknown */
+    uint32_t stack, api; /* of the free: the innermost frames, and what the program called */
+    uint32_t thread;
+};
+
+enum vg_fault_kind {
+    VG_FAULT_UNKNOWN = 1, /* refused, and the guard knows nothing of the address */
+    VG_FAULT_DOUBLE,      /* refused, and the address was freed before */
+    VG_FAULT_REFUSED,     /* refused although it is live */
+    VG_FAULT_COUNT
+};
+/* Frees that the driver refused: one element per stack and kind, with the last of them. */
+struct vg_fault {
+    uint64_t addr, bytes; /* bytes: VG_UNKNOWN */
+    uint64_t time_ns, count;
+    int32_t status;
+    uint32_t kind; /* enum vg_fault_kind */
+    uint32_t stack, api, thread;
+    uint32_t reserved;
+    struct vg_freed first; /* DOUBLE: the free before; REFUSED: only `site` */
+};
+
 enum vg_incident_kind {
     VG_INCIDENT_OOM = 1,
     VG_INCIDENT_WARNING,
@@ -252,6 +280,7 @@ struct vg_header {
     uint32_t ended, exit_status;
     uint64_t ended_ns;
     /* Counters. */
+    uint64_t freed_count; /* frees remembered so far; the last VG_FREED_MAX are there */
     uint64_t event_count, dropped_count, fallback_count, unknown_free_count, failed_free_count;
     uint64_t duplicate_count;                /* an allocation at a live address */
     uint64_t unlisted_count, unlisted_bytes; /* live ones without a slot here (saturated) */

@@ -296,6 +296,7 @@ static enum vg_status apply_free(struct vg_ledger *ledger, struct vg_event *even
     event->slot = slot;
     event->saved = vg_ledger_end(ledger, slot, event->time_ns);
     event->site = site_id(&event->saved);
+    vg_ledger_remember(ledger, event, &event->saved);
     return VG_OK;
 }
 
@@ -306,6 +307,7 @@ static enum vg_status apply_restore(struct vg_ledger *ledger, struct vg_event *e
     if (saved->kind == VG_KIND_NONE || saved->kind >= VG_KIND_COUNT) {
         return VG_NOT_FOUND;
     }
+    vg_ledger_forget(ledger, saved->addr);
     if (vg_kind_is_referenced(saved->kind) && vg_ledger_unrelease(ledger, event) == VG_OK) {
         return VG_OK;
     }
@@ -362,7 +364,8 @@ static enum vg_status apply_context_end(struct vg_ledger *ledger, const struct v
     }
     for (uint64_t slot = vg_ledger_next(ledger, 0); slot; slot = vg_ledger_next(ledger, slot)) {
         if (slot_at(ledger, slot)->context == context) {
-            vg_ledger_end(ledger, slot, event->time_ns);
+            struct vg_slot was = vg_ledger_end(ledger, slot, event->time_ns);
+            vg_ledger_remember(ledger, event, &was);
         }
     }
     context_at(ledger, context)->live = 0;

@@ -72,6 +72,9 @@ uint64_t vg_ledger_primary(const struct vg_ledger *ledger, int32_t ordinal);
 /* Index + 1 of the site of a stack that failed or allocated; made where it is new. */
 uint32_t vg_ledger_site(struct vg_ledger *ledger, uint32_t stack, uint32_t api, uint8_t kind,
                         int32_t device);
+/* The driver refused a free (event: addr, error, stack, api, thread; saved where it was taken out
+ * before): counted where it happened. */
+void vg_ledger_fault(struct vg_ledger *ledger, const struct vg_event *event);
 /* The live slot that starts at addr, or NULL. */
 const struct vg_slot *vg_ledger_find(const struct vg_ledger *ledger, enum vg_space space,
                                      uint64_t addr);

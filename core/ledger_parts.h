@@ -84,6 +84,11 @@ struct vg_slot vg_ledger_end(struct vg_ledger *ledger, uint64_t slot, uint64_t t
 enum vg_status vg_ledger_alloc(struct vg_ledger *ledger, struct vg_event *event);
 void vg_ledger_resize(struct vg_ledger *ledger, uint64_t slot, uint64_t bytes);
 
+/* ledger_frees.c: a slot of the driver's memory has ended through this event. */
+void vg_ledger_remember(struct vg_ledger *ledger, const struct vg_event *event,
+                        const struct vg_slot *was);
+void vg_ledger_forget(struct vg_ledger *ledger, uint64_t addr);
+
 /* ledger_vmm.c: memory that is held by handles and mappings. */
 /* What had this number ended where nobody saw it: with what it referred to, but memory that is
  * still mapped lives on. */

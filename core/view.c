@@ -80,6 +80,11 @@ const struct vg_incident *vg_view_incident(const struct vg_view *view, uint64_t 
     return vg_view_at(view, VG_SEC_INCIDENTS, index);
 }
 
+const struct vg_fault *vg_view_fault(const struct vg_view *view, uint64_t index)
+{
+    return vg_view_at(view, VG_SEC_FAULTS, index);
+}
+
 /* `n` consecutive words from `index` on, or NULL where they are not all there or not in one
  * chunk. */
 static const uint32_t *words_at(const struct vg_view *view, enum vg_section_id id, uint64_t index,

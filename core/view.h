@@ -46,6 +46,7 @@ const struct vg_slot *vg_view_slot(const struct vg_view *view, uint64_t index);
 const struct vg_device *vg_view_device(const struct vg_view *view, uint64_t index);
 const struct vg_context *vg_view_context(const struct vg_view *view, uint64_t index);
 const struct vg_incident *vg_view_incident(const struct vg_view *view, uint64_t index);
+const struct vg_fault *vg_view_fault(const struct vg_view *view, uint64_t index);
 
 /* A stack by id. frames_out gets a pointer to native + python frame ids (index + 1 in FRAMES).
  * false: id 0 or damaged. */

@@ -160,6 +160,16 @@ static bool incident_is_sound(const struct vg_view *view, const struct vg_incide
            incident->context <= vg_view_count(view, VG_SEC_CONTEXTS);
 }
 
+static bool freed_is_sound(const struct vg_view *view, const struct vg_freed *freed)
+{
+    return freed->site <= vg_view_count(view, VG_SEC_SITES);
+}
+
+static bool fault_is_sound(const struct vg_view *view, const struct vg_fault *fault)
+{
+    return fault->kind < VG_FAULT_COUNT && freed_is_sound(view, &fault->first);
+}
+
 static bool is_sound(const struct vg_view *view, enum vg_section_id id, uint64_t index)
 {
     const void *at = vg_view_place(view, id, index);
@@ -174,6 +184,10 @@ static bool is_sound(const struct vg_view *view, enum vg_section_id id, uint64_t
         return ((const struct vg_context *)at)->device <= vg_view_count(view, VG_SEC_DEVICES);
     case VG_SEC_INCIDENTS:
         return incident_is_sound(view, at);
+    case VG_SEC_FREED:
+        return freed_is_sound(view, at);
+    case VG_SEC_FAULTS:
+        return fault_is_sound(view, at);
     default:
         return true;
     }

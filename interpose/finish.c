@@ -43,7 +43,8 @@ static struct vg_guard *mine(void)
 
 static bool found_something(const struct vg_guard *guard)
 {
-    return guard->record.header->final_count > 0;
+    return guard->record.header->final_count > 0 ||
+           vg_record_count(&guard->record, VG_SEC_FAULTS) > 0;
 }
 
 static bool keeps(const struct vg_guard *guard)

@@ -37,22 +37,71 @@ static uint64_t capture_of(struct vg_guard *guard, const struct vg_event *e)
     return is_ordered && vg_captures_any() && e->has_stream ? vg_captures_of(guard, e->stream) : 0;
 }
 
-static void take_release(struct vg_guard *guard, struct vg_event *e)
+/* The name of what the program called, as a string of the record. With the lock held. */
+static uint32_t api_name(struct vg_guard *guard, const struct vg_event *e)
 {
-    if (!e->addr || capture_of(guard, e) || !vg_guard_lock(guard))
-        return;
-    e->time_ns = vg_guard_now(guard);
-    vg_ledger_apply(&guard->ledger, e);
-    vg_guard_unlock(guard);
+    static uint32_t known[VG_HOOK_COUNT];
+    uint16_t hook = vg_thread.via ? vg_thread.via : e->hook;
+    if (!known[hook])
+        known[hook] = vg_strings_intern_z(&guard->ledger.stacks, vg_hooks_name(hook));
+    return known[hook];
 }
 
+/* Who frees: the innermost frames say it. Objects are no memory, and nobody asks. */
+enum { FREE_DEPTH = 8 };
+static bool is_memory(const struct vg_event *e)
+{
+    return e->kind == VG_KIND_NONE || vg_kind_layer((enum vg_kind)e->kind) == VG_LAYER_DRIVER;
+}
+
+static void take_release(struct vg_guard *guard, struct vg_event *e)
+{
+    struct vg_origin origin;
+    uint32_t families;
+    vg_origin_none(&origin);
+    if (!e->addr || capture_of(guard, e))
+        return;
+    int cancel = vg_thread_hold(); /* libunwind's checks are cancellation points */
+    if (is_memory(e))
+        vg_origin_capture_some(&guard->options, FREE_DEPTH, &origin);
+    if (vg_guard_lock(guard)) {
+        e->time_ns = vg_guard_now(guard);
+        e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+        e->api = api_name(guard, e);
+        vg_ledger_apply(&guard->ledger, e);
+        vg_guard_unlock(guard);
+    }
+    vg_thread_release(cancel);
+}
+
+/* A free that the driver refused: back into the ledger where it was taken out, and counted where it
+ * was called. Statuses that only say that the driver is not there (any more) are none: at the end
+ * of a process they are normal. */
 static void put_back(struct vg_guard *guard, struct vg_event *e)
 {
-    if (e->saved.kind == VG_KIND_NONE || !vg_guard_lock(guard))
+    struct vg_origin origin;
+    uint32_t families;
+    bool is_fault = e->addr && is_memory(e) && !vg_incident_is_no_fault(e->error);
+    vg_origin_none(&origin);
+    if (!is_fault && e->saved.kind == VG_KIND_NONE)
         return;
-    e->op = VG_OP_RESTORE;
-    vg_ledger_apply(&guard->ledger, e);
-    vg_guard_unlock(guard);
+    int cancel = vg_thread_hold();
+    if (is_fault)
+        vg_origin_capture(&guard->options, &origin);
+    if (vg_guard_lock(guard)) {
+        if (is_fault) {
+            vg_record_begin(&guard->record, vg_intent(0, VG_OP_NONE));
+            e->stack = vg_origin_intern(&guard->ledger, &guard->options, &origin, &families);
+            e->api = api_name(guard, e);
+            vg_ledger_fault(&guard->ledger, e);
+            vg_record_end(&guard->record);
+        }
+        e->op = VG_OP_RESTORE;
+        if (e->saved.kind != VG_KIND_NONE)
+            vg_ledger_apply(&guard->ledger, e);
+        vg_guard_unlock(guard);
+    }
+    vg_thread_release(cancel);
 }
 
 /* A call from a signal handler that interrupted the guard itself: let through, and counted as not
@@ -124,16 +173,6 @@ static void note_context(struct vg_guard *guard, const struct vg_event *e)
     found.bytes = VG_UNKNOWN;
     found.primary = !vg_ledger_primary(&guard->ledger, e->device);
     vg_ledger_apply(&guard->ledger, &found);
-}
-
-/* The name of what the program called, as a string of the record. With the lock held. */
-static uint32_t api_name(struct vg_guard *guard, const struct vg_event *e)
-{
-    static uint32_t known[VG_HOOK_COUNT];
-    uint16_t hook = vg_thread.via ? vg_thread.via : e->hook;
-    if (!known[hook])
-        known[hook] = vg_strings_intern_z(&guard->ledger.stacks, vg_hooks_name(hook));
-    return known[hook];
 }
 
 static bool device_is_new(struct vg_guard *guard, int32_t ordinal)
@@ -240,6 +279,7 @@ static void end_in_ledger(struct vg_guard *guard, const struct vg_event *e, uint
 {
     struct vg_event end = *e;
     end.context_id = context_id;
+    end.api = api_name(guard, e);
     end.time_ns = vg_guard_now(guard);
     vg_ledger_apply(&guard->ledger, &end);
 }
@@ -419,7 +459,7 @@ void vg_gate_block(struct vg_guard *guard, struct vg_event *e)
 {
     struct vg_origin origin; /* kilobytes: only its counts are set */
     uint32_t families;
-    origin.native_count = origin.python_count = 0;
+    vg_origin_none(&origin);
     e->thread = vg_thread_id();
     if (e->op == VG_OP_ALLOC)
         vg_origin_capture(&guard->options, &origin);

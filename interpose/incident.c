@@ -40,15 +40,18 @@ void vg_incident_framework_is_caching(uint8_t family)
 
 enum { CUDA_ERROR_CONTEXT_IS_DESTROYED = 709 };
 
-/* Statuses that say nothing about memory or the device: wrong calls, a driver that is not up, a
- * capture in progress. Counted, never an incident. */
-static bool is_a_wrong_call(int status, const struct vg_event *e)
+bool vg_incident_is_no_fault(int status)
 {
     return status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
-           status == CUDA_ERROR_INVALID_CONTEXT || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           status == CUDA_ERROR_CONTEXT_IS_DESTROYED || (status >= 900 && status <= 909);
+}
+
+/* Statuses that say nothing about memory or the device. Counted, never an incident. */
+static bool is_a_wrong_call(int status, const struct vg_event *e)
+{
+    return vg_incident_is_no_fault(status) || status == CUDA_ERROR_INVALID_CONTEXT ||
            status == CUDA_ERROR_NOT_SUPPORTED ||
-           (status == CUDA_ERROR_INVALID_VALUE && (e->bytes == 0 || e->op != VG_OP_ALLOC)) ||
-           (status >= 900 && status <= 909);
+           (status == CUDA_ERROR_INVALID_VALUE && (e->bytes == 0 || e->op != VG_OP_ALLOC));
 }
 
 static uint8_t first_family(uint32_t families)

@@ -8,6 +8,9 @@
 
 /* A driver allocation or context creation was refused. */
 void vg_incident_refused(struct vg_guard *guard, struct vg_event *e, int status);
+/* A status that only says that the driver or the context is not there (any more), or that a stream
+ * captures: normal at the end of a process. */
+bool vg_incident_is_no_fault(int status);
 /* One succeeded on this thread: what failed before it was not final. */
 void vg_incident_succeeded(struct vg_guard *guard, const struct vg_event *e);
 /* A framework's own word that it gives up: final. requested_bytes: what it was asked for. It holds

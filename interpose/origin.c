@@ -21,13 +21,13 @@ struct cached_python {
 enum { PYTHON_CACHE = 8192, TEXT_MAX = 1024, FAMILY_DEPTH = 32 };
 static struct cached_python *python_cache; /* under the ledger lock */
 
-void vg_origin_capture(const struct vg_options *options, struct vg_origin *out)
+static void capture(const struct vg_options *options, unsigned native, unsigned depth,
+                    struct vg_origin *out)
 {
-    unsigned depth = (unsigned)options->stack_depth;
     out->native_count = out->python_count = 0;
     out->cut = false;
     if (options->stacks & VG_STACKS_NATIVE) {
-        unsigned want = (depth > FAMILY_DEPTH ? depth : FAMILY_DEPTH) + VG_ORIGIN_OWN_MAX;
+        unsigned want = native + VG_ORIGIN_OWN_MAX;
         out->native_count = vg_unwind(out->native, want);
         out->cut = out->native_count == want;
     }
@@ -36,6 +36,18 @@ void vg_origin_capture(const struct vg_options *options, struct vg_origin *out)
         out->python_count = vg_python_walk(out->python, depth, &cut);
         out->cut |= cut;
     }
+}
+
+void vg_origin_capture(const struct vg_options *options, struct vg_origin *out)
+{
+    unsigned depth = (unsigned)options->stack_depth;
+    capture(options, depth > FAMILY_DEPTH ? depth : FAMILY_DEPTH, depth, out);
+}
+
+void vg_origin_capture_some(const struct vg_options *options, unsigned depth, struct vg_origin *out)
+{
+    unsigned most = (unsigned)options->stack_depth;
+    capture(options, depth, depth < most ? depth : most, out);
 }
 
 static uint32_t python_frame(struct vg_stacks *stacks, const struct vg_python_frame *f)

@@ -368,6 +368,68 @@ static void put_verdict(struct writer *to)
     vg_json_end_object(json);
 }
 
+static const char *fault_key(uint32_t kind)
+{
+    static const char *const keys[VG_FAULT_COUNT] = {"", "unknown", "double", "refused"};
+    return keys[kind < VG_FAULT_COUNT ? kind : 0];
+}
+
+static void put_address(struct vg_json *json, uint64_t addr)
+{
+    char text[24];
+    snprintf(text, sizeof text, "0x%" PRIx64, addr);
+    vg_json_text(json, "address", text);
+}
+
+/* Where it had been allocated; [] where nobody knows. */
+static void put_allocated(struct writer *to, uint32_t site)
+{
+    const struct vg_site *at = site ? vg_view_site(to->report->view, site - 1) : NULL;
+    put_stack(to, "allocated", at ? at->stack : 0);
+}
+
+static void put_fault(struct writer *to, const struct vg_fault *fault)
+{
+    struct vg_json *json = &to->json;
+    vg_json_object(json, NULL);
+    vg_json_text(json, "kind", fault_key(fault->kind));
+    put_address(json, fault->addr);
+    vg_json_bytes(json, "bytes", fault->bytes);
+    vg_json_uint(json, "count", fault->count);
+    vg_json_int(json, "status", fault->status);
+    vg_json_text_or_null(json, "api", string_of(to, fault->api));
+    vg_json_uint(json, "thread", fault->thread);
+    vg_json_seconds(json, "time", fault->time_ns);
+    put_stack(to, "stack", fault->stack);
+    put_allocated(to, fault->first.site);
+    if (fault->kind == VG_FAULT_DOUBLE) {
+        vg_json_object(json, "first");
+        vg_json_text_or_null(json, "api", string_of(to, fault->first.api));
+        vg_json_uint(json, "thread", fault->first.thread);
+        vg_json_seconds(json, "time", fault->first.time_ns);
+        put_stack(to, "stack", fault->first.stack);
+        vg_json_end_object(json);
+    } else {
+        vg_json_null(json, "first");
+    }
+    vg_json_end_object(json);
+}
+
+/* Frees of addresses that nobody knew, frees that the driver refused, and the latter by place. */
+static void put_frees(struct writer *to)
+{
+    const struct vg_view *view = to->report->view;
+    struct vg_json *json = &to->json;
+    vg_json_object(json, "frees");
+    vg_json_uint(json, "unknown_count", view->header->unknown_free_count);
+    vg_json_uint(json, "failed_count", view->header->failed_free_count);
+    vg_json_list(json, "faults");
+    for (uint64_t i = 0; i < vg_view_count(view, VG_SEC_FAULTS); i++)
+        put_fault(to, vg_view_fault(view, i));
+    vg_json_end_list(json);
+    vg_json_end_object(json);
+}
+
 static void put_hooks(struct writer *to)
 {
     const struct vg_header *header = to->report->view->header;
@@ -443,6 +505,7 @@ int vg_render_json(const struct vg_report *report, struct vg_symbols *symbols,
         put_site(&to, &report->sites[i]);
     vg_json_end_list(json);
     put_objects(&to);
+    put_frees(&to);
     put_nothing_yet(&to);
     put_verdict(&to);
     put_hooks(&to);

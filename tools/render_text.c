@@ -297,6 +297,53 @@ static void print_objects(FILE *out, const struct vg_text *text)
     free(line);
 }
 
+/* "0x7f.. (2.0 MiB) freed again at X, 3 times; first at Y 1.2 ms before, allocated at Z" */
+static void print_fault(FILE *out, const struct vg_text *text, const struct vg_fault *fault)
+{
+    static const char *const what[VG_FAULT_COUNT] = {"", "no allocation known, freed at ",
+                                                     "freed again at ", "live, not freed at "};
+    const struct vg_view *view = text->report->view;
+    char *line = NULL, size_text[32] = "";
+    size_t bytes = 0;
+    FILE *into = open_memstream(&line, &bytes);
+    if (!into)
+        abort();
+    char *place = vg_render_place(text->report, text->symbols, fault->stack);
+    if (fault->bytes != VG_UNKNOWN)
+        vg_bytes_text(size_text, fault->bytes);
+    fprintf(into, "0x%" PRIx64 "%s%s%s: %s%s (status %d, %" PRIu64 " times)", fault->addr,
+            size_text[0] ? " (" : "", size_text, size_text[0] ? ")" : "", what[fault->kind], place,
+            fault->status, fault->count);
+    free(place);
+    if (fault->kind == VG_FAULT_DOUBLE) {
+        place = vg_render_place(text->report, text->symbols, fault->first.stack);
+        fprintf(into, "; first by %s at %s", vg_view_string(view, fault->first.api), place);
+        free(place);
+    }
+    const struct vg_site *site =
+        fault->first.site ? vg_view_site(view, fault->first.site - 1) : NULL;
+    if (site) {
+        place = vg_render_place(text->report, text->symbols, site->stack);
+        fprintf(into, "; allocated at %s", place);
+        free(place);
+    }
+    if (fclose(into))
+        abort();
+    vg_text_wrapped(out, "  refused free  ", line, text->width);
+    free(line);
+}
+
+static void print_faults(FILE *out, const struct vg_text *text)
+{
+    enum { FAULTS_SHOWN = 3 };
+    uint64_t count = vg_view_count(text->report->view, VG_SEC_FAULTS);
+    for (uint64_t i = 0; i < count && i < FAULTS_SHOWN; i++)
+        print_fault(out, text, vg_view_fault(text->report->view, i));
+    if (count > FAULTS_SHOWN)
+        fprintf(out, "  %" PRIu64 " more places of refused frees in the JSON\n",
+                count - FAULTS_SHOWN);
+}
+
 static void print_notes(FILE *out, const struct vg_text *text)
 {
     const struct vg_report *report = text->report;
@@ -350,6 +397,7 @@ int vg_render_text(const struct vg_report *report, struct vg_symbols *symbols,
     vg_text_balance(into, &text);
     vg_text_sites(into, &text, SITES_MAX);
     print_objects(into, &text);
+    print_faults(into, &text);
     print_advice(into, &text);
     print_notes(into, &text);
     print_end(into, options);

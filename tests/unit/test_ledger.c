@@ -387,7 +387,7 @@ static void test_one_allocation_at_a_time_needs_no_more_memory(void **state)
     for (int i = 0; i < 100000; i++) {
         unit_alloc(unit, VG_KIND_DEVICE, A + (uint64_t)i * 512, 512, 0);
         unit_free(unit, VG_LAYER_DRIVER, A + (uint64_t)i * 512, NULL);
-        if (i == 100) {
+        if (i == VG_FREED_MAX) { /* the ring of frees is full */
             mapped = unit->ledger.arena.mapped_bytes;
             used = unit->record.header->file_bytes;
         }
