@@ -131,7 +131,7 @@ static void print_head(FILE *out, const struct vg_report *report)
         print_failure_head(out, report);
         fprintf(out, " after %s (pid %u, %s)\n", after, header->pid, command);
     } else if (report->kind == VG_INCIDENT_SNAPSHOT) {
-        fprintf(out, "VRAMGuard: pid %u (%s) after %s\n", header->pid, command, after);
+        fprintf(out, "VRAMGuard: pid %u (%s) is running, after %s\n", header->pid, command, after);
     } else if (report->kind == VG_INCIDENT_WARNING) {
         fprintf(out, "VRAMGuard: warning after %s (pid %u, %s)\n", after, header->pid, command);
     } else if (header->ended == VG_ENDED_CODE) {
@@ -359,17 +359,18 @@ static void print_end(FILE *out, const struct vg_render_options *options)
 {
     const char *json = options ? options->json_path : NULL;
     const char *record = options ? options->record_path : NULL;
-    char *clean = vg_render_clean(json && *json ? json : record ? record : "", "?", false);
-    if (json && *json && record && *record)
-        fprintf(out, "VRAMGuard: report %s, again with `vramguard report` on the .vgr beside it\n",
-                clean);
-    else if (json && *json)
-        fprintf(out, "VRAMGuard: report %s\n", clean);
-    else if (record && *record)
-        fprintf(out, "VRAMGuard: made from %s\n", clean);
+    char *json_clean = vg_render_clean(json ? json : "", "?", false);
+    char *record_clean = vg_render_clean(record ? record : "", "?", false);
+    if (*json_clean && *record_clean)
+        fprintf(out, "VRAMGuard: JSON %s; again: vramguard report %s\n", json_clean, record_clean);
+    else if (*json_clean)
+        fprintf(out, "VRAMGuard: JSON %s\n", json_clean);
+    else if (*record_clean)
+        fprintf(out, "VRAMGuard: made from %s\n", record_clean);
     else
         fputs("VRAMGuard: end of report\n", out);
-    free(clean);
+    free(record_clean);
+    free(json_clean);
 }
 
 static unsigned width_of(const struct vg_render_options *options)

@@ -222,8 +222,8 @@ static void print_device(FILE *out, const struct vg_text *text,
     char label[LABEL_MAX], peak[VG_BYTES_TEXT_MAX];
     const char *raw = vg_view_string(text->report->view, device->device->name);
     char *name = vg_render_clean(raw, "?", false);
-    snprintf(label, sizeof label, "GPU %d  %.24s%speak %s here", (int)device->ordinal, name,
-             *raw ? ", " : "", vg_bytes_text(peak, device->peak_bytes));
+    snprintf(label, sizeof label, "GPU %d  %.24s%speak of this process %s", (int)device->ordinal,
+             name, *raw ? ", " : "", vg_bytes_text(peak, device->peak_bytes));
     free(name);
     fprintf(out, "\n  %-*s %9s %6s\n", LABEL_WIDTH + 2, label, giga ? "GiB" : "MiB", "%");
     if (rows.total)

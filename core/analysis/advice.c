@@ -1,6 +1,8 @@
 /* advice.c -- the conditions and figures that rows of advice.def name, and the rows that apply.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <string.h>
+
 #include "core/analysis/analysis.h"
 
 static bool when_always(const struct vg_facts *facts)
@@ -32,6 +34,22 @@ static bool when_largest_would_do(const struct vg_facts *facts)
 static bool when_is_short(const struct vg_facts *facts)
 {
     return facts->called && facts->short_bytes != VG_UNKNOWN;
+}
+static bool asks_torch(const struct vg_facts *facts)
+{
+    return strcmp(vg_view_string(facts->report->view, facts->incident->family), "torch") == 0;
+}
+static bool when_torch_is_short(const struct vg_facts *facts)
+{
+    return when_is_short(facts) && asks_torch(facts);
+}
+static bool when_other_is_short(const struct vg_facts *facts)
+{
+    return when_is_short(facts) && !asks_torch(facts);
+}
+static bool when_may_be_meant(const struct vg_facts *facts)
+{
+    return when_is_short(facts) && vg_request_may_be_meant(facts);
 }
 static bool when_refused_by_framework(const struct vg_facts *facts)
 {

@@ -35,6 +35,7 @@ struct vg_facts {
 };
 void vg_facts_of(const struct vg_report *report, struct vg_facts *out);
 enum vg_verdict_class vg_verdict_class_of(const struct vg_facts *facts, double *confidence_out);
+bool vg_request_may_be_meant(const struct vg_facts *facts);
 /* Summary and evidence of the class that report->verdict holds. */
 void vg_verdict_describe(struct vg_report *report, const struct vg_facts *facts);
 /* The rows of advice.def for this class whose condition holds. */

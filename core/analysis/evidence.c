@@ -246,6 +246,15 @@ static void describe_others(struct vg_report *report, const struct vg_facts *fac
     }
 }
 
+static const char *who_filled(const struct vg_facts *facts)
+{
+    if (facts->free_bytes > facts->total_bytes / 10)
+        return "this process tracks";
+    return facts->own_bytes >= facts->total_bytes / 2
+               ? "no single cause, this process itself filled the device: it tracks"
+               : "the device is full: this process tracks";
+}
+
 static void describe_unknown(struct vg_report *report, const struct vg_facts *facts)
 {
     const struct vg_report_device *device = facts->device;
@@ -270,8 +279,7 @@ static void describe_unknown(struct vg_report *report, const struct vg_facts *fa
             vg_bytes_text(free_text, facts->free_bytes), vg_bytes_text(total, facts->total_bytes));
     else if (facts->short_bytes != VG_UNKNOWN)
         report->verdict.summary = vg_report_format(
-            report, "%sthis process tracks %s of %s; the request of %s exceeds free %s by %s",
-            facts->free_bytes <= facts->total_bytes / 10 ? "the device is full: " : "",
+            report, "%s %s of %s; the request of %s exceeds free %s by %s", who_filled(facts),
             vg_bytes_text(own, device->tracked_bytes), vg_bytes_text(total, facts->total_bytes),
             request_text(report, request), vg_bytes_text(free_text, facts->free_bytes),
             vg_bytes_text(excess, facts->short_bytes));

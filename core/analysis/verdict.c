@@ -100,6 +100,13 @@ static double rule_other_error(const struct vg_facts *facts)
     return facts->called && !facts->out_of_memory ? 0.99 : 0;
 }
 
+/* A few times the device: a model or a batch may really need that. */
+bool vg_request_may_be_meant(const struct vg_facts *facts)
+{
+    return !facts->host && facts->asked_bytes != VG_UNKNOWN && facts->total_bytes != VG_UNKNOWN &&
+           facts->asked_bytes / 10 <= facts->total_bytes;
+}
+
 /* More than the whole device (or, of the host, than any address space) has: no amount of freeing
  * helps. */
 static double rule_absurd_request(const struct vg_facts *facts)
@@ -110,7 +117,9 @@ static double rule_absurd_request(const struct vg_facts *facts)
         return 0.99;
     if (facts->host || facts->total_bytes == VG_UNKNOWN || !facts->total_bytes)
         return 0;
-    return facts->asked_bytes > facts->total_bytes ? 0.99 : 0;
+    if (facts->asked_bytes <= facts->total_bytes)
+        return 0;
+    return vg_request_may_be_meant(facts) ? 0.7 : 0.99;
 }
 
 /* WSL limits pinned memory far below what the host has. */
@@ -193,7 +202,7 @@ static void describe_state(struct vg_report *report)
         report->verdict.summary = vg_report_format(report, "no device memory was seen");
     else
         report->verdict.summary = vg_report_format(
-            report, "no failure in this report: %s live%s, peak %s on one GPU",
+            report, "no failure in this report: %s held from the driver%s, peak %s on one GPU",
             vg_bytes_text(now, live), report->kind == VG_INCIDENT_EXIT ? " at the end" : "",
             vg_bytes_text(most, peak));
 }

@@ -24,7 +24,8 @@ def test_output_and_status_are_those_of_the_unguarded_program(name, tmp_path):
     assert plain.returncode == watched.returncode == silent.returncode == 1
     assert plain.stdout == watched.stdout == silent.stdout and plain.stdout
     assert plain.stderr == silent.stderr
-    assert watched.stderr.startswith(b"VRAMGuard: out of memory on GPU 0") and watched.stderr.endswith(b"beside it\n")
+    assert watched.stderr.startswith(b"VRAMGuard: out of memory on GPU 0") and b"; again: vramguard report " in watched.stderr.splitlines()[-1]
+    assert watched.stderr.endswith(b".oom-1.vgr\n")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -41,7 +41,7 @@ def test_stdout_status_and_exception_are_those_of_the_unguarded_program(train):
     assert plain.returncode == watched.returncode == silent.returncode == 1
     assert plain.stdout == watched.stdout == silent.stdout and b"bytes allocated" in plain.stdout
     assert b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in plain.stderr
-    blocks = re.split(rb"(?m)^VRAMGuard: out of memory[^\0]*?beside it\n", watched.stderr)
+    blocks = re.split(rb"(?m)^VRAMGuard: out of memory[^\0]*?; again: vramguard report [^\n]*\.vgr\n", watched.stderr)
     assert len(blocks) == 2
     own = lambda text: re.sub(rb"Process \d+", b"Process N", text)
     assert own(b"".join(blocks)) == own(plain.stderr)
@@ -50,7 +50,7 @@ def test_stdout_status_and_exception_are_those_of_the_unguarded_program(train):
 
 def test_text_report_names_the_line_and_adds_up(train):
     done, _ = train["watched"]
-    text = re.search(r"(?ms)^VRAMGuard: out of memory.*?beside it$", done.stderr.decode()).group(0)
+    text = re.search(r"(?ms)^VRAMGuard: out of memory.*?; again: vramguard report [^\n]*\.vgr$", done.stderr.decode()).group(0)
     lines = text.split("\n")
     assert len(lines) <= 42 and max(map(len, lines[1:-1])) <= 100
     traceback = re.findall(r'File "[^"]*/train\.py", line (\d+), in (\w+)', done.stderr.decode())

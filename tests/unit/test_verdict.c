@@ -63,12 +63,24 @@ static void test_verdict_blames_others_only_where_they_are_the_reason(void **sta
     assert_class(&facts, VG_VERDICT_UNKNOWN);
 }
 
+static void assert_absurd_with(const struct vg_facts *facts, double wanted)
+{
+    double confidence;
+    assert_int_equal(vg_verdict_class_of(facts, &confidence), VG_VERDICT_ABSURD_REQUEST);
+    assert_true(confidence == wanted);
+}
+
 static void test_verdict_calls_requests_above_the_device_absurd(void **state)
 {
     (void)state;
     struct vg_facts facts = full_device();
     facts.asked_bytes = GIB(24) + 1;
     assert_class(&facts, VG_VERDICT_ABSURD_REQUEST);
+    assert_absurd_with(&facts, 0.7); /* may be meant */
+    facts.asked_bytes = GIB(240);
+    assert_absurd_with(&facts, 0.7);
+    facts.asked_bytes = GIB(240) + 10;
+    assert_absurd_with(&facts, 0.99);
     facts.asked_bytes = GIB(24);
     assert_class(&facts, VG_VERDICT_UNKNOWN);
     facts.asked_bytes = (uint64_t)-512;
@@ -143,7 +155,8 @@ static void test_verdict_of_a_record_has_numbers_and_advice(void **state)
     const struct vg_report *report = report_at(&f, 1, false);
     assert_int_equal(report->verdict.verdict, VG_VERDICT_UNKNOWN);
     assert_string_equal(report->verdict.summary,
-                        "the device is full: this process tracks 20.0 GiB of 24.0 GiB; "
+                        "no single cause, this process itself filled the device: it tracks "
+                        "20.0 GiB of 24.0 GiB; "
                         "the request of 3.0 GiB exceeds free 2.0 GiB by 1.0 GiB");
     assert_int_equal(report->verdict.evidence[0].bytes, GIB(1));
     assert_string_equal(report->verdict.advice[0].action, "shrink-largest");
@@ -187,6 +200,8 @@ static void test_advice_follows_the_class(void **state)
                   "end-other-process,choose-device");
     assert_advice("cuMemAlloc_v2", VG_KIND_DEVICE, (uint64_t)-4096, 2, 0, VG_VERDICT_ABSURD_REQUEST,
                   "check-size");
+    assert_advice("cuMemAlloc_v2", VG_KIND_DEVICE, GIB(25), 2, 0, VG_VERDICT_ABSURD_REQUEST,
+                  "check-size,ask-for-less");
     assert_advice("cuMemHostAlloc", VG_KIND_PINNED, GIB(2), 2, 0, VG_VERDICT_HOST_MEMORY,
                   "pin-less,raise-host-limit");
     assert_advice("cuMemAllocManaged", VG_KIND_MANAGED, GIB(40), 2, 0, VG_VERDICT_HOST_MEMORY,
