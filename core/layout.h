@@ -161,7 +161,8 @@ struct vg_device {
     uint8_t has_uuid, free_source, nvml_known;
     uint8_t described; /* the driver was asked for name, uuid, pci and size */
     uint8_t is_mig;    /* NVML knows it as a MIG instance */
-    uint8_t reserved[7];
+    uint8_t in_motion; /* other threads changed memory while the device was looked at */
+    uint8_t reserved[6];
     /* Changed by vg_ledger_apply() only. Index of the two-element arrays: enum vg_layer. */
     uint64_t tracked_bytes; /* of the kinds that occupy */
     uint64_t peak_bytes[VG_LAYER_COUNT];
@@ -176,8 +177,10 @@ struct vg_device {
     uint64_t nvml_self_bytes;                    /* this process as NVML counts it; VG_UNKNOWN */
     uint64_t pool_idle_bytes;                    /* VG_UNKNOWN: not asked */
     uint64_t sampled_tracked_bytes;              /* tracked_bytes at sample_ns */
-    uint32_t other_count;                        /* valid elements of other[] */
-    uint32_t other_seen;                         /* may be more than fit */
+    uint64_t settled_overhead_bytes; /* NVML's figure less tracked and idle, at the last look that
+                                        was of one moment; VG_UNKNOWN */
+    uint32_t other_count;            /* valid elements of other[] */
+    uint32_t other_seen;             /* may be more than fit */
     struct vg_other other[VG_OTHERS_MAX];
 };
 

@@ -32,6 +32,7 @@ uint32_t vg_ledger_device(struct vg_ledger *ledger, int32_t ordinal)
     device->ordinal = ordinal;
     device->total_bytes = device->free_bytes = VG_UNKNOWN;
     device->nvml_self_bytes = device->pool_idle_bytes = VG_UNKNOWN;
+    device->settled_overhead_bytes = VG_UNKNOWN;
     vg_record_publish(ledger->record, VG_SEC_DEVICES, index + 1);
     return (uint32_t)index + 1;
 }

@@ -21,6 +21,7 @@
 #include "interpose/lifecycle.h"
 #include "interpose/modules.h"
 #include "interpose/origin.h"
+#include "interpose/quiet.h"
 #include "interpose/sample.h"
 #include "interpose/thread.h"
 
@@ -133,6 +134,16 @@ static uint64_t free_fall(uint64_t before, int32_t device)
     return after == VG_UNKNOWN || after > before ? VG_UNKNOWN : before - after;
 }
 
+_Atomic uint64_t vg_quiet_word = UINT64_C(1) << VG_QUIET_BITS;
+
+/* The ledger knows what became of this thread's call. */
+static void landed(void)
+{
+    if (vg_thread.moving)
+        vg_quiet_end();
+    vg_thread.moving = false;
+}
+
 bool vg_gate_enter(struct vg_event *e)
 {
     struct vg_thread *thread = &vg_thread;
@@ -146,6 +157,8 @@ bool vg_gate_enter(struct vg_event *e)
     struct vg_guard *guard = vg_lifecycle_guard(vg_op_starts((enum vg_op)e->op));
     if (guard) {
         thread->depth = 1;
+        thread->moving = true;
+        vg_quiet_begin();
         e->thread = vg_thread_id();
         if (!is_about_a_context(e->op) && !e->device_given)
             e->device = -1;
@@ -374,11 +387,13 @@ static void take_result(struct vg_guard *guard, struct vg_event *e, int status)
             apply_plain(guard, e);
         else if (e->op == VG_OP_FREE)
             settle_release(guard, e);
+        landed();
         if (e->op != VG_OP_CTX_DESTROY && e->op != VG_OP_CTX_RESET)
             vg_sample_due(guard, true);
     } else if (e->op == VG_OP_FREE) {
         put_back(guard, e);
     } else if (e->op == VG_OP_ALLOC || e->op == VG_OP_CTX_CREATE) {
+        landed();
         vg_incident_refused(guard, e, status);
     }
 }
@@ -397,6 +412,7 @@ void vg_gate_leave(struct vg_event *e, int status)
         if (unwinds)
             vg_thread_release(cancel);
     }
+    landed();
     vg_thread.depth = 0;
     errno = saved_errno;
 }

@@ -15,10 +15,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "interpose/config.h"
 #include "interpose/keeper.h"
+#include "interpose/quiet.h"
 #include "interpose/raw_syscall.h"
 #include "interpose/resolve.h"
 #include "interpose/sample.h"
@@ -242,13 +244,20 @@ static void fill_host(struct vg_incident *incident)
     incident->cgroup_used_bytes = host.cgroup_used_bytes;
 }
 
-/* Puts the incident into the record and copies it. The copy's descriptor, or -1. */
-static int store(struct vg_guard *guard, struct vg_incident *incident)
+/* Puts the incident into the record and copies it. The copy's descriptor, or -1. MOVED: memory has
+ * changed since `moment`, and nothing was done. */
+enum { MOVED = -2 };
+static int store(struct vg_guard *guard, struct vg_incident *incident, uint64_t moment,
+                 bool is_last_try)
 {
     int memory = -1;
     uint64_t index;
     if (!vg_guard_lock(guard))
         return -1;
+    if (!is_last_try && !vg_quiet_since(moment)) {
+        vg_guard_unlock(guard);
+        return MOVED;
+    }
     incident->time_ns = vg_guard_now(guard);
     vg_record_begin(&guard->record, vg_intent(0, VG_OP_NONE));
     struct vg_incident *place = vg_record_reserve(&guard->record, VG_SEC_INCIDENTS, 1, &index);
@@ -257,12 +266,27 @@ static int store(struct vg_guard *guard, struct vg_incident *incident)
         vg_record_publish(&guard->record, VG_SEC_INCIDENTS, index + 1);
     }
     vg_record_end(&guard->record);
-    if (place) {
-        if (vg_record_copy(&guard->record, &memory) != VG_OK)
-            memory = -1;
-    }
+    if (place && vg_record_copy(&guard->record, &memory) != VG_OK)
+        memory = -1;
     vg_guard_unlock(guard);
     return memory;
+}
+
+/* Looks at the devices and stores, of one moment where other threads leave one: a few tries. */
+static int look_and_store(struct vg_guard *guard, struct vg_incident *incident, int32_t device)
+{
+    enum { TRIES = 8 };
+    /* Not at an end by _exit: it may have come from a signal handler inside the driver. */
+    if (!vg_lifecycle_guard(false))
+        return store(guard, incident, 0, true);
+    for (unsigned i = 1;; i++) {
+        uint64_t moment = vg_quiet_now();
+        vg_sample_all(guard, device);
+        int memory = store(guard, incident, moment, i == TRIES);
+        if (memory != MOVED)
+            return memory;
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+    }
 }
 
 /* Has the incident rendered as the options say. False: the five lines are wanted. */
@@ -295,12 +319,9 @@ void vg_incident_write(struct vg_guard *guard, struct vg_incident *incident, int
     char name[32], path[VG_PATH_MAX + 64];
     int why = 0;
     vg_incident_settle(guard);
-    /* Not at an end by _exit: it may have come from a signal handler inside the driver. */
-    if (vg_lifecycle_guard(false))
-        vg_sample_all(guard, current_device);
     fill_host(incident);
     incident->waits = wait;
-    int memory = store(guard, incident);
+    int memory = look_and_store(guard, incident, current_device);
     snprintf(name, sizeof name, "oom-%u", incident->number);
     snprintf(path, sizeof path, "%s.%s.vgr", guard->stem, name);
     int fd = memory >= 0 ? save(memory, path, &why) : -1;

@@ -15,6 +15,7 @@
 #include "interpose/captures.h"
 #include "interpose/driver.h"
 #include "interpose/nvml.h"
+#include "interpose/quiet.h"
 #include "interpose/text_file.h"
 #include "interpose/thread.h"
 
@@ -32,6 +33,7 @@ struct target {
 };
 
 struct look {
+    uint64_t moment;          /* of quiet.h; 0: other threads' calls were under way */
     uint64_t pool_idle_bytes; /* VG_UNKNOWN: not asked */
     bool known;
     uint8_t source;
@@ -91,6 +93,15 @@ static void forget_others(struct vg_device *device)
     device->other_count = device->other_seen = 0;
 }
 
+/* What this process has beyond what is tracked, where all figures are of one moment. */
+static void settle_overhead(struct vg_device *device)
+{
+    uint64_t idle = device->pool_idle_bytes == VG_UNKNOWN ? 0 : device->pool_idle_bytes;
+    uint64_t inside = device->tracked_bytes + idle;
+    if (device->nvml_self_bytes != VG_UNKNOWN && device->nvml_self_bytes >= inside)
+        device->settled_overhead_bytes = device->nvml_self_bytes - inside;
+}
+
 static void store(struct vg_guard *guard, uint64_t index, const struct look *look)
 {
     if (!look->known && !look->has_nvml)
@@ -110,6 +121,10 @@ static void store(struct vg_guard *guard, uint64_t index, const struct look *loo
         store_others(guard, device, &look->nvml);
     else if (device)
         forget_others(device); /* they belong to an earlier moment */
+    if (device)
+        device->in_motion = !vg_quiet_since(look->moment);
+    if (device && look->has_nvml && !device->in_motion)
+        settle_overhead(device);
     vg_guard_unlock_changed(guard);
 }
 
@@ -168,9 +183,10 @@ static uint64_t read_pool_idle(struct vg_guard *guard, int32_t ordinal)
     return told ? idle : VG_UNKNOWN;
 }
 
-static void look_at(struct vg_guard *guard, const struct target *target, bool is_current,
-                    bool with_nvml, struct look *out)
+static void look_once(struct vg_guard *guard, const struct target *target, bool is_current,
+                      bool with_nvml, struct look *out)
 {
+    out->moment = vg_quiet_now();
     out->known = out->has_nvml = false;
     out->pool_idle_bytes = read_pool_idle(guard, target->ordinal);
     if (is_current && vg_driver_mem_info(&out->free_bytes, &out->total_bytes)) {
@@ -186,6 +202,18 @@ static void look_at(struct vg_guard *guard, const struct target *target, bool is
         out->source = VG_FREE_NVML;
         out->free_bytes = out->nvml.free_bytes;
         out->total_bytes = out->nvml.total_bytes;
+    }
+}
+
+/* Again where another thread's call came in between, a few times. */
+static void look_at(struct vg_guard *guard, const struct target *target, bool is_current,
+                    bool with_nvml, struct look *out)
+{
+    enum { TRIES = 3 };
+    for (unsigned i = 0; i < TRIES; i++) {
+        look_once(guard, target, is_current, with_nvml, out);
+        if (vg_quiet_since(out->moment))
+            return;
     }
 }
 

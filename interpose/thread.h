@@ -25,6 +25,7 @@ struct vg_pending {
 
 struct vg_thread {
     unsigned depth;         /* > 0: inside a watched call, or inside a call of our own */
+    bool moving;            /* its call that changes memory is under way (quiet.h) */
     bool calling;           /* at depth 1: inside the real call; false: in code of our own */
     uint16_t via;           /* hook of the runtime call that is under way */
     uint32_t id;            /* the kernel's thread id; 0 not asked yet */

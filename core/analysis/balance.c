@@ -31,7 +31,8 @@ static struct vg_report_context *primary_context(const struct vg_report_device *
 
 /* NVML's figure for this process less what is tracked, both of the same moment; else what free
  * memory fell by when each context was made. NVML giving 0, or less than is tracked, knows this
- * process badly: then nothing is called overhead and the difference stays unattributed. */
+ * process badly: then nothing is called overhead and the difference stays unattributed. Where other
+ * threads changed memory during the look, the overhead of the last quiet one stands. */
 static void fill_overhead(struct vg_report_device *into)
 {
     const struct vg_device *device = into->device;
@@ -40,8 +41,14 @@ static void fill_overhead(struct vg_report_device *into)
     into->overhead_bytes = VG_UNKNOWN;
     if (!primary)
         return;
-    if (into->total_bytes != VG_UNKNOWN && device->nvml_self_bytes != VG_UNKNOWN &&
-        device->nvml_self_bytes >= inside && device->nvml_self_bytes) {
+    if (device->in_motion && into->total_bytes != VG_UNKNOWN &&
+        device->settled_overhead_bytes != VG_UNKNOWN) {
+        primary->overhead_bytes = into->overhead_bytes = device->settled_overhead_bytes;
+        return;
+    }
+    if (into->total_bytes != VG_UNKNOWN && !device->in_motion &&
+        device->nvml_self_bytes != VG_UNKNOWN && device->nvml_self_bytes >= inside &&
+        device->nvml_self_bytes) {
         primary->overhead_bytes = device->nvml_self_bytes - inside;
         into->overhead_bytes = primary->overhead_bytes;
         return;
@@ -82,6 +89,11 @@ static void note_age(struct vg_report *report, const struct vg_report_device *de
 {
     uint64_t then = device->device->sampled_tracked_bytes, now = device->tracked_bytes;
     char text[VG_BYTES_TEXT_MAX];
+    if (device->free_source && device->device->in_motion)
+        vg_report_note(report,
+                       "GPU %d: other threads allocated or freed while it was looked at: what is "
+                       "under way is part of the unattributed figure",
+                       (int)device->ordinal);
     if (!device->free_source || then == now)
         return;
     vg_report_note(
