@@ -46,6 +46,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
+static const char *in_words(struct json_object *value)
+{
+    if (!value)
+        return "not found";
+    if (json_object_is_type(value, json_type_boolean))
+        return json_object_get_boolean(value) ? "yes" : "no";
+    return json_object_get_string(value);
+}
+
 static void print_text(struct json_object *object, unsigned depth)
 {
     json_object_object_foreach(object, key, value)
@@ -64,8 +73,7 @@ static void print_text(struct json_object *object, unsigned depth)
                 }
             }
         } else {
-            printf("%*s%-*s %s\n", (int)depth * 2, "", 24 - (int)depth * 2, key,
-                   value ? json_object_get_string(value) : "not found");
+            printf("%*s%-*s %s\n", (int)depth * 2, "", 24 - (int)depth * 2, key, in_words(value));
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,11 +27,24 @@ struct run {
     struct vg_options checked;
 };
 
+/* Below it a record could list nothing. */
+#define RECORD_SIZE_LEAST (UINT64_C(1) << 20)
+
+static bool is_program(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && S_ISREG(status.st_mode) && !access(path, X_OK);
+}
+
 static void set_option(struct run *run, enum vg_option_id id, const char *text)
 {
     char why[512];
     if (!vg_options_set(&run->checked, id, text, why, sizeof(why)))
         vg_cli_fail("--%s=%s: want %s", names[id], text, vg_option_rows[id].legal_values);
+    if (id == VG_OPTION_record_size && run->checked.record_size < RECORD_SIZE_LEAST)
+        vg_cli_fail("--%s=%s: want at least 1M", names[id], text);
+    if (id == VG_OPTION_tool && *text && !is_program(text))
+        vg_cli_fail("--%s=%s: want a program that can be started", names[id], text);
     run->guarded.option[id] = text;
 }
 

@@ -19,7 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/view.h"
 #include "tools/alloc.h"
+#include "tools/cli.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -84,7 +86,66 @@ static bool open_file(const char *path, struct vg_target *out, char *why_out, si
     return true;
 }
 
-/* The newest whole record; where there are only incidents' files, the newest of those. */
+struct candidate {
+    char *path;
+    bool whole;
+    struct timespec time;
+};
+
+/* Best first: whole records before incidents' files, then the newest. */
+static int compare_candidates(const void *left, const void *right)
+{
+    const struct candidate *a = left, *b = right;
+    if (a->whole != b->whole)
+        return a->whole ? -1 : 1;
+    if (a->time.tv_sec != b->time.tv_sec)
+        return a->time.tv_sec > b->time.tv_sec ? -1 : 1;
+    if (a->time.tv_nsec != b->time.tv_nsec)
+        return a->time.tv_nsec > b->time.tv_nsec ? -1 : 1;
+    return strcmp(b->path, a->path);
+}
+
+static size_t list_candidates(DIR *listing, const char *directory, struct candidate **list_out)
+{
+    struct candidate *list = NULL;
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        struct stat status;
+        char kind[16];
+        uint32_t number;
+        if (strncmp(entry->d_name, "vramguard.", 10) || !ends_with(entry->d_name, ".vgr") ||
+            fstatat(dirfd(listing), entry->d_name, &status, 0) || !S_ISREG(status.st_mode))
+            continue;
+        list = vg_need(realloc(list, (count + 1) * sizeof(*list)));
+        struct candidate *one = &list[count++];
+        one->whole = !vg_incident_name(entry->d_name, kind, &number);
+        one->time = status.st_mtim;
+        if (asprintf(&one->path, "%s/%s", directory, entry->d_name) < 0)
+            abort();
+    }
+    if (count)
+        qsort(list, count, sizeof(*list), compare_candidates);
+    *list_out = list;
+    return count;
+}
+
+static bool open_whole(const char *path, struct vg_target *out, char *why_out, size_t why_size)
+{
+    struct vg_view view;
+    char why[256];
+    if (!open_file(path, out, why_out, why_size))
+        return false;
+    if (vg_view_open_fd(&view, out->fd, why, sizeof(why)) == VG_OK) {
+        vg_view_close(&view);
+        return true;
+    }
+    snprintf(why_out, why_size, "%s: %s", path, why);
+    vg_target_close(out);
+    return false;
+}
+
+/* The newest whole record that can be read; where there are only incidents' files, the newest of
+ * those. */
 static bool open_newest(const char *directory, struct vg_target *out, char *why_out,
                         size_t why_size)
 {
@@ -93,32 +154,35 @@ static bool open_newest(const char *directory, struct vg_target *out, char *why_
         snprintf(why_out, why_size, "%s: %s", directory, strerror(errno));
         return false;
     }
-    char *best = NULL, kind[16];
-    bool best_whole = false;
-    struct timespec best_time = {0, 0};
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        struct stat status;
-        uint32_t number;
-        if (strncmp(entry->d_name, "vramguard.", 10) || !ends_with(entry->d_name, ".vgr") ||
-            fstatat(dirfd(listing), entry->d_name, &status, 0) || !S_ISREG(status.st_mode))
-            continue;
-        bool whole = !vg_incident_name(entry->d_name, kind, &number);
-        bool newer = status.st_mtim.tv_sec != best_time.tv_sec
-                         ? status.st_mtim.tv_sec > best_time.tv_sec
-                         : status.st_mtim.tv_nsec > best_time.tv_nsec;
-        if (best && (whole != best_whole ? best_whole : !newer))
-            continue;
-        free(best);
-        if (asprintf(&best, "%s/%s", directory, entry->d_name) < 0)
-            best = NULL;
-        best_whole = whole;
-        best_time = status.st_mtim;
-    }
+    struct candidate *list;
+    size_t count = list_candidates(listing, directory, &list);
     closedir(listing);
-    bool found = best && open_file(best, out, why_out, why_size);
-    if (!best)
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++) {
+        found = open_whole(list[i].path, out, why_out, why_size);
+        if (!found && i + 1 < count)
+            vg_cli_error("%s; passed over", why_out);
+    }
+    if (!count)
         snprintf(why_out, why_size, "%s: no record (vramguard.*.vgr) in this directory", directory);
-    free(best);
+    for (size_t i = 0; i < count; i++)
+        free(list[i].path);
+    free(list);
+    return found;
+}
+
+/* A JSON report was made from the record of the same stem. */
+static bool open_beside_json(const char *json, struct vg_target *out, char *why_out,
+                             size_t why_size)
+{
+    char *path;
+    if (asprintf(&path, "%.*s.vgr", (int)(strlen(json) - strlen(".json")), json) < 0)
+        abort();
+    bool found = !access(path, F_OK) && open_file(path, out, why_out, why_size);
+    if (!found)
+        snprintf(why_out, why_size,
+                 "%s: its record %s is not there, and only a record can be shown", json, path);
+    free(path);
     return found;
 }
 
@@ -248,6 +312,59 @@ static bool open_process(unsigned long pid, struct vg_target *out, char *why_out
     return fd >= 0;
 }
 
+/* --- the processes below one ------------------------------------------------------------------- */
+
+struct family {
+    unsigned long pid[64];
+    size_t count;
+};
+
+static void add_children(struct family *family, unsigned long parent)
+{
+    DIR *listing = opendir("/proc");
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char path[300], text[1024];
+        unsigned long its_parent;
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "re");
+        size_t length = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+        if (file)
+            fclose(file);
+        text[length] = 0;
+        const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+        if (at && sscanf(at + 1, " %*c %lu", &its_parent) == 1 && its_parent == parent &&
+            family->count < sizeof(family->pid) / sizeof(*family->pid))
+            family->pid[family->count++] = strtoul(entry->d_name, NULL, 10);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+/* `vramguard run` itself, or a shell, has no record; the program below it has. */
+static bool open_below(unsigned long pid, struct vg_target *out, char *why_out, size_t why_size)
+{
+    struct family family = {.count = 0}, with_record = {.count = 0};
+    struct mapping mapping;
+    char why[256];
+    add_children(&family, pid);
+    for (size_t i = 0; i < family.count; i++) {
+        if (find_mapping(family.pid[i], &mapping, why, sizeof(why)))
+            with_record.pid[with_record.count++] = family.pid[i];
+        add_children(&family, family.pid[i]);
+    }
+    if (!with_record.count)
+        return false;
+    if (with_record.count == 1)
+        return open_process(with_record.pid[0], out, why_out, why_size);
+    int at =
+        snprintf(why_out, why_size, "process %lu has no record; processes below it have:", pid);
+    for (size_t i = 0; i < with_record.count && at > 0 && (size_t)at < why_size; i++)
+        at += snprintf(why_out + at, why_size - (size_t)at, " %lu", with_record.pid[i]);
+    return false;
+}
+
 bool vg_find_record(const char *name, struct vg_target *out, char *why_out, size_t why_size)
 {
     struct stat status;
@@ -258,10 +375,12 @@ bool vg_find_record(const char *name, struct vg_target *out, char *why_out, size
             snprintf(why_out, why_size, "process %s: no such process", name);
             return false;
         }
-        return open_process(pid, out, why_out, why_size);
+        return open_process(pid, out, why_out, why_size) || open_below(pid, out, why_out, why_size);
     }
     if (!stat(name, &status) && S_ISDIR(status.st_mode))
         return open_newest(name, out, why_out, why_size);
+    if (ends_with(name, ".json"))
+        return open_beside_json(name, out, why_out, why_size);
     return open_file(name, out, why_out, why_size);
 }
 

@@ -18,7 +18,9 @@ struct vg_target {
         path;
 };
 
-/* FILE, PID (digits only) or DIR. false, with one line in why_out. */
+/* FILE, PID (digits only) or DIR. A JSON report means the record of the same stem; a process
+ * without a record means the one process below it that has one; in a directory damaged records are
+ * passed over, with a line on stderr each. false, with one line in why_out. */
 bool vg_find_record(const char *name, struct vg_target *out, char *why_out, size_t why_size);
 void vg_target_close(struct vg_target *target);
 

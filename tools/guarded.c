@@ -133,6 +133,17 @@ _Noreturn static void become(const struct vg_guarded *guarded, const char *libra
     _exit(127);
 }
 
+static void say_why(const struct vg_guarded *guarded, int error)
+{
+    const char *name = guarded->command[0];
+    uint64_t bytes;
+    bool missing = error == ENOENT && !strchr(name, '/');
+    if (missing && guarded->simulate && !guarded->sim_memory && vg_parse_size(name, &bytes))
+        vg_cli_error("%s: command not found; a size is given as --sim=%s", name, name);
+    else
+        vg_cli_error("%s: %s", name, missing ? "command not found" : strerror(error));
+}
+
 static int start(struct vg_guarded *guarded, const char *library, const char *simulation)
 {
     int ends[2], error = 0;
@@ -159,7 +170,7 @@ static int start(struct vg_guarded *guarded, const char *library, const char *si
     if (got != sizeof(error))
         return 0;
     waitpid(guarded->pid, NULL, 0);
-    vg_cli_error("%s: %s", guarded->command[0], strerror(error));
+    say_why(guarded, error);
     return error == ENOENT || error == ENOTDIR ? 127 : 126;
 }
 

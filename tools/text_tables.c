@@ -224,6 +224,9 @@ static void print_device(FILE *out, const struct vg_text *text,
     char *name = vg_render_clean(raw, "?", false);
     snprintf(label, sizeof label, "GPU %d  %.24s%speak of this process %s", (int)device->ordinal,
              name, *raw ? ", " : "", vg_bytes_text(peak, device->peak_bytes));
+    if (strlen(label) > LABEL_WIDTH + 2) /* a long name pushes the columns aside */
+        snprintf(label, sizeof label, "GPU %d  %.24s, own peak %s", (int)device->ordinal, name,
+                 peak);
     free(name);
     fprintf(out, "\n  %-*s %9s %6s\n", LABEL_WIDTH + 2, label, giga ? "GiB" : "MiB", "%");
     if (rows.total)

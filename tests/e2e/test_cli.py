@@ -5,6 +5,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -235,6 +236,22 @@ def test_run_says_when_the_program_is_not_there(tmp_path):
 
 
 @needs_library
+def test_run_says_what_was_mistaken_for_a_command(tmp_path):
+    missing = call("run", "--", "nosuchcmd")
+    assert missing.returncode == 127 and missing.stderr == "vramguard run: nosuchcmd: command not found\n"
+    size = call("run", "--sim", "24GiB", "true")
+    assert size.returncode == 127 and size.stderr == "vramguard run: 24GiB: command not found; a size is given as --sim=24GiB\n"
+
+
+@needs_library
+def test_run_refuses_what_the_library_could_not_follow(tmp_path):
+    assert_usage_error(call("run", "--record-size=1023K", "true"), "--record-size=1023K")
+    assert call("run", "--record-size=1M", "true").returncode == 0
+    assert_usage_error(call("run", f"--tool={tmp_path}", "true"), "--tool=")
+    assert_usage_error(call("run", "--tool=/dev/null", "true"), "--tool=")
+
+
+@needs_library
 def test_run_knows_the_status_where_ended_children_are_ignored():
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -316,6 +333,13 @@ def test_doctor_describes_the_machine():
     if (BUILD / "libvramguard.so").exists():
         assert machine["library"] == str((BUILD / "libvramguard.so").resolve())
         assert machine["library_loads"] == "yes"
+
+
+@needs_library
+def test_doctor_says_yes_or_no():
+    result = call("doctor", "--", "true")
+    assert " true\n" not in result.stdout and " false\n" not in result.stdout
+    assert re.search(r"(?m)^  driver_loaded +no$", result.stdout)
 
 
 @needs_library

@@ -172,6 +172,34 @@ def test_directory_means_its_newest_record(holder, tmp_path):
     assert document["kind"] == "exit" and document["process"]["exit"] == {"code": 0}
 
 
+def test_directory_passes_over_a_damaged_record(holder, tmp_path):
+    one = holder("--keep=always")
+    one.do("allocate", 16)
+    one.end()
+    damaged = tmp_path / "vramguard.h.1-2.vgr"
+    damaged.write_bytes(b"x" * 8192)
+    os.utime(next(p for p in tmp_path.glob("*.vgr") if p != damaged), (1000, 1000))
+    result = call("report", "--json", tmp_path)
+    assert result.returncode == 0 and json.loads(result.stdout)["process"]["pid"] == one.pid
+    assert len(result.stderr.splitlines()) == 1 and str(damaged) in result.stderr
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    damaged.rename(alone / damaged.name)
+    result = call("report", alone)
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
+
+
+def test_process_above_the_guarded_one_means_that_one(holder):
+    one = holder()
+    one.do("allocate", 16)
+    assert report(one.run.pid)["process"]["pid"] == one.pid
+    two = holder()
+    two.do("allocate", 32)
+    result = call("report", os.getpid())
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
+    assert {str(one.pid), str(two.pid)} <= set(result.stderr.split())
+
+
 # --- incidents ------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -213,6 +241,15 @@ def test_report_says_where_the_incident_has_lost_its_file(failed):
     assert document["failure"]["bytes"] == 2000 * MIB
     assert any("own file is not there" in note for note in document["hooks"]["notes"])
     assert not any("own file" in note for note in report("--incident=2", failed)["hooks"]["notes"])
+
+
+def test_json_report_means_the_record_beside_it(failed, tmp_path):
+    written = failed.with_suffix(".oom-1.json")
+    assert report(written)["failure"]["bytes"] == 2000 * MIB
+    alone = tmp_path / "alone.json"
+    alone.write_text(written.read_text())
+    result = call("report", alone)
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1 and "alone.vgr" in result.stderr
 
 
 def test_report_of_an_incident_that_is_not_there(failed, holder):
