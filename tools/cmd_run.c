@@ -120,6 +120,20 @@ static int pass_status_on(int status)
     return 128 + number;
 }
 
+/* What the program was told by the environment, where no flag says otherwise; a bad value is the
+ * default, as in the library. */
+static void take_environment(struct run *run, enum vg_option_id id)
+{
+    char name[64], why[512];
+    const char *text;
+    snprintf(name, sizeof(name), "VRAMGUARD_%s", vg_option_rows[id].name);
+    for (char *at = name; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    text = run->guarded.option[id] ? NULL : getenv(name);
+    if (text)
+        vg_options_set(&run->checked, id, text, why, sizeof(why));
+}
+
 int vg_cmd_run(int argc, char **argv)
 {
     static struct argp_option options[VG_OPTION_COUNT + 2];
@@ -147,6 +161,10 @@ int vg_cmd_run(int argc, char **argv)
     const char *directory = run.guarded.option[VG_OPTION_dir];
     end.directory = directory ? directory : getenv("VRAMGUARD_DIR");
     end.summary = run.guarded.summary;
+    take_environment(&run, VG_OPTION_report);
+    take_environment(&run, VG_OPTION_max_reports);
+    end.no_report = !run.checked.report;
+    end.max_reports = run.checked.max_reports;
     vg_run_closing_line(&end);
     if (run.guarded.summary)
         unlink(run.guarded.summary);

@@ -312,7 +312,7 @@ static bool open_process(unsigned long pid, struct vg_target *out, char *why_out
     return fd >= 0;
 }
 
-/* --- the processes below one ------------------------------------------------------------------- */
+/* --- the processes below one ------------------------------------------------------------------ */
 
 struct family {
     unsigned long pid[64];

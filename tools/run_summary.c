@@ -22,7 +22,8 @@ struct totals {
     bool program_ended; /* the program itself left its line */
     uint64_t peak_bytes[VG_DEVICES_MAX];
     bool peak_known[VG_DEVICES_MAX];
-    uint64_t incidents, reports;
+    uint64_t incidents, reports, unreported;
+    bool bounded; /* a process has written as many reports as it may */
     unsigned kept_count;
     char *record; /* the last one that was kept */
     bool killed;  /* record is that of a program that ended without a word */
@@ -48,6 +49,16 @@ static uint64_t number_after(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
     return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+static void note_counts(const struct vg_run_end *end, struct totals *totals, uint64_t incidents,
+                        uint64_t reports)
+{
+    totals->incidents += incidents;
+    totals->reports += reports;
+    if (incidents > reports)
+        totals->unreported += incidents - reports;
+    totals->bounded = totals->bounded || (incidents > reports && reports >= end->max_reports);
 }
 
 static void note_peaks(struct totals *totals, const char *line)
@@ -88,8 +99,8 @@ static void read_summary(const struct vg_run_end *end, struct totals *totals)
         if (strtoull(line + 4, NULL, 10) == (uint64_t)end->pid)
             totals->program_ended = true;
         note_peaks(totals, line);
-        totals->incidents += number_after(line, " incidents=");
-        totals->reports += number_after(line, " reports=");
+        note_counts(end, totals, number_after(line, " incidents="),
+                    number_after(line, " reports="));
         note_record(totals, line);
     }
     free(line);
@@ -117,8 +128,7 @@ static void read_left_record(const struct vg_run_end *end, struct totals *totals
         if (device && device->ordinal >= 0)
             note_peak(totals, (uint64_t)device->ordinal, device->peak_bytes[VG_LAYER_DRIVER]);
     }
-    totals->incidents += view.header->final_count;
-    totals->reports += view.header->rendered_count;
+    note_counts(end, totals, view.header->final_count, view.header->rendered_count);
     vg_view_close(&view);
 }
 
@@ -144,6 +154,25 @@ static void put_count(FILE *out, uint64_t count, const char *one)
         fprintf(out, "no %s", one);
     else
         fprintf(out, "%llu %s%s", (unsigned long long)count, one, count == 1 ? "" : "s");
+}
+
+static void put_incidents(const struct vg_run_end *end, const struct totals *totals, FILE *out)
+{
+    unsigned long long unreported = totals->unreported;
+    put_count(out, totals->incidents, "incident");
+    if (!totals->incidents)
+        return;
+    if (end->no_report) {
+        fputs(", no report (option report=none)", out);
+        return;
+    }
+    if (unreported && totals->bounded)
+        fprintf(out, " (%llu not reported: repeats, or beyond option max_reports)", unreported);
+    else if (unreported)
+        fprintf(out, " (%llu %s at a site already reported)", unreported,
+                unreported == 1 ? "repeat" : "repeats");
+    fputs(", ", out);
+    put_count(out, totals->reports, "report");
 }
 
 static void put_end(const struct vg_run_end *end, const struct totals *totals, FILE *out)
@@ -186,11 +215,7 @@ void vg_run_closing_line(const struct vg_run_end *end)
     } else {
         put_peaks(&totals, out);
         fputs("; ", out);
-        put_count(out, totals.incidents, "incident");
-        if (totals.incidents) {
-            fputs(", ", out);
-            put_count(out, totals.reports, "report");
-        }
+        put_incidents(end, &totals, out);
         put_end(end, &totals, out);
         put_record(&totals, out);
     }

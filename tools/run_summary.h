@@ -10,6 +10,7 @@
 #ifndef VG_RUN_SUMMARY_H
 #define VG_RUN_SUMMARY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,6 +20,8 @@ struct vg_run_end {
     pid_t pid;             /* of the program */
     int status;            /* as waitpid() gave it */
     uint64_t started_ns;   /* real time */
+    bool no_report;        /* option report=none */
+    uint64_t max_reports;  /* option max_reports */
 };
 
 uint64_t vg_run_now(void);

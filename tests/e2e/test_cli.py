@@ -292,15 +292,15 @@ def test_run_leaves_no_file_behind(tmp_path):
 
 # --- the summary that guarded processes leave -----------------------------------------------------
 
-def run_with_summary(*lines):
+def run_with_summary(*lines, options=(), **environment):
     script = "".join(f"echo '{line}' >>$VRAMGUARD_SUMMARY; " for line in lines)
-    return closing_line(call("run", "sh", "-c", script + "exit 0"))
+    return closing_line(call("run", *options, "sh", "-c", script + "exit 0", env={**os.environ, **environment}))
 
 
 @needs_library
 def test_closing_line_of_one_process():
     line = run_with_summary("pid=1 peak=0:1073741824,1:0 incidents=2 reports=1 kept=1 record=/tmp/a b kept=0/v.vgr")
-    assert line == ("VRAMGuard: peak 1.0 GiB on GPU 0, 0 B on GPU 1; 2 incidents, 1 report; "
+    assert line == ("VRAMGuard: peak 1.0 GiB on GPU 0, 0 B on GPU 1; 2 incidents (1 repeat at a site already reported), 1 report; "
                     "record kept: /tmp/a b kept=0/v.vgr")
 
 
@@ -315,6 +315,16 @@ def test_closing_line_of_several_processes():
     line = run_with_summary("pid=1 peak=0:1024 incidents=1 reports=1 kept=1 record=/a.vgr",
                             "pid=2 peak=0:2048 incidents=0 reports=0 kept=1 record=/b.vgr")
     assert line == "VRAMGuard: 2 processes, highest peak 2.0 KiB on GPU 0; 1 incident, 1 report; 2 records kept, the last: /b.vgr"
+
+
+@needs_library
+def test_closing_line_says_why_there_are_fewer_reports():
+    line = "pid=1 peak=0:1024 incidents=12 reports=2 kept=1 record=/a.vgr"
+    assert "; 12 incidents (10 repeats at a site already reported), 2 reports; " in run_with_summary(line)
+    assert "; 12 incidents (10 not reported: repeats, or beyond option max_reports), 2 reports; " in run_with_summary(line, options=["--max-reports=2"])
+    assert "; 12 incidents, no report (option report=none); " in run_with_summary(line, options=["--report=none"])
+    assert "; 12 incidents, no report (option report=none); " in run_with_summary(line, VRAMGUARD_REPORT="none")
+    assert ", 2 reports; " in run_with_summary(line, VRAMGUARD_REPORT="none", options=["--report=json"])
 
 
 @needs_library
