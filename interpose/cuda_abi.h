@@ -232,6 +232,7 @@ typedef CUresult vg_cuDeviceGetName(char *, int, CUdevice);
 typedef CUresult vg_cuDeviceGetPCIBusId(char *, int, CUdevice);
 typedef CUresult vg_cuDeviceTotalMem(size_t *, CUdevice);
 typedef CUresult vg_cuDriverGetVersion(int *);
+typedef CUresult vg_cuDeviceGetCount(int *);
 typedef CUresult vg_cuDevicePrimaryCtxGetState(CUdevice, unsigned *, int *);
 typedef CUresult vg_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray,
                                                  CUdevice);

@@ -25,6 +25,7 @@ static struct {
     vg_cuDeviceGetPCIBusId *get_pci;
     vg_cuDeviceTotalMem *total_mem;
     vg_cuDriverGetVersion *get_version;
+    vg_cuDeviceGetCount *get_count;
     vg_cuDevicePrimaryCtxGetState *primary_state;
     vg_cuArrayGetMemoryRequirements *array_requirements; /* since 11.6 */
     vg_cuMipmappedArrayGetMemoryRequirements *mipmap_requirements;
@@ -58,6 +59,7 @@ void vg_driver_init(void)
     find(&fn.get_pci, "cuDeviceGetPCIBusId");
     find(&fn.total_mem, "cuDeviceTotalMem_v2");
     find(&fn.get_version, "cuDriverGetVersion");
+    find(&fn.get_count, "cuDeviceGetCount");
     find(&fn.primary_state, "cuDevicePrimaryCtxGetState");
     find(&fn.array_requirements, "cuArrayGetMemoryRequirements");
     find(&fn.mipmap_requirements, "cuMipmappedArrayGetMemoryRequirements");
@@ -89,6 +91,12 @@ int32_t vg_driver_version(void)
 {
     int version = 0;
     return fn.get_version && fn.get_version(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+int32_t vg_driver_only_device(void)
+{
+    int count = 0;
+    return fn.get_count && fn.get_count(&count) == CUDA_SUCCESS && count == 1 ? 0 : -1;
 }
 
 uint64_t vg_driver_context_id(uint64_t handle)

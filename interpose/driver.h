@@ -25,6 +25,8 @@ struct vg_driver_context {
 };
 /* The calling thread's current context. */
 void vg_driver_current(struct vg_driver_context *out);
+/* The ordinal where the program sees one device; -1 where it sees more, or nobody tells. */
+int32_t vg_driver_only_device(void);
 /* The id of any context. */
 uint64_t vg_driver_context_id(uint64_t handle);
 /* Is the primary context of this device alive? Unknown counts as alive. */

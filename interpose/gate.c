@@ -13,6 +13,7 @@
 
 #include "interpose/arrays.h"
 #include "interpose/captures.h"
+#include "interpose/cuda_abi.h"
 #include "interpose/driver.h"
 #include "interpose/graphs.h"
 #include "interpose/greens.h"
@@ -400,6 +401,7 @@ static void take_result(struct vg_guard *guard, struct vg_event *e, int status)
 
 void vg_gate_leave(struct vg_event *e, int status)
 {
+    vg_thread.refusals += status != 0;
     int saved_errno = errno;
     vg_thread.calling = false;
     struct vg_guard *guard = vg_lifecycle_guard(false);
@@ -422,6 +424,7 @@ void vg_gate_leave(struct vg_event *e, int status)
 void vg_gate_runtime_enter(struct vg_runtime_call *call, const struct vg_event *e)
 {
     call->driver_events = vg_thread.driver_events;
+    call->refusals = vg_thread.refusals;
     call->outer = vg_thread.via;
     if (!call->outer)
         vg_thread.via = e->hook;
@@ -457,6 +460,30 @@ static void fall_back(struct vg_event *e)
     vg_own_leave(&own);
 }
 
+/* The runtime makes the primary context by a way of its own that no hook sees. Where it is refused
+ * the memory for it, this is the only call that says so: the commonest failure of all on a device
+ * that others have filled. */
+static void refused_unseen(struct vg_event *e, int status)
+{
+    struct vg_own own;
+    struct vg_guard *guard = vg_thread.depth ? NULL : vg_lifecycle_guard(true);
+    if (!guard || !vg_own_enter(&own))
+        return;
+    struct vg_driver_context context;
+    vg_driver_current(&context);
+    if (!context.handle) {
+        e->op = VG_OP_CTX_CREATE;
+        e->kind = VG_KIND_NONE;
+        e->bytes = VG_UNKNOWN;
+        if (!e->device_given)
+            e->device = vg_driver_only_device();
+    }
+    e->thread = vg_thread_id();
+    e->error = status;
+    vg_incident_refused(guard, e, status);
+    vg_own_leave(&own);
+}
+
 void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int status)
 {
     int saved_errno = errno;
@@ -465,6 +492,9 @@ void vg_gate_runtime_leave(struct vg_runtime_call *call, struct vg_event *e, int
         e->op == VG_OP_FREE || e->bytes; /* cudaMalloc(&p, 0) makes no driver call */
     if (status == 0 && !seen && !call->outer && asked_for_something)
         fall_back(e);
+    else if (status == CUDA_ERROR_OUT_OF_MEMORY && !call->outer &&
+             call->refusals == vg_thread.refusals)
+        refused_unseen(e, status);
     vg_thread.via = call->outer;
     errno = saved_errno;
 }

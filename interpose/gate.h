@@ -16,7 +16,7 @@ void vg_gate_leave(struct vg_event *e, int status);
 
 /* Around a call of the runtime: the driver events inside it carry its name. */
 struct vg_runtime_call {
-    uint64_t driver_events;
+    uint64_t driver_events, refusals;
     uint16_t outer;
 };
 void vg_gate_runtime_enter(struct vg_runtime_call *call, const struct vg_event *e);

@@ -30,6 +30,7 @@ struct vg_thread {
     uint16_t via;           /* hook of the runtime call that is under way */
     uint32_t id;            /* the kernel's thread id; 0 not asked yet */
     uint64_t driver_events; /* driver calls entered by this thread */
+    uint64_t refusals;      /* driver calls of this thread that failed */
     uint64_t context_handle,
         context_id; /* the last context seen here, so that it is asked for its device once */
     int32_t context_device;
