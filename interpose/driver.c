@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "interpose/captures.h"
 #include "interpose/cuda_abi.h"
 #include "interpose/hooks.h"
 #include "interpose/thread.h"
@@ -96,7 +97,9 @@ int32_t vg_driver_version(void)
 int32_t vg_driver_only_device(void)
 {
     int count = 0;
-    return fn.get_count && fn.get_count(&count) == CUDA_SUCCESS && count == 1 ? 0 : -1;
+    return fn.get_count && !vg_captures_any() && fn.get_count(&count) == CUDA_SUCCESS && count == 1
+               ? 0
+               : -1;
 }
 
 uint64_t vg_driver_context_id(uint64_t handle)
