@@ -131,7 +131,12 @@ INSTALL := install -D
 install: lib tool sim ## into DESTDIR/PREFIX
 	$(INSTALL) $(BUILD)/vramguard $(DESTDIR)$(PREFIX)/bin/vramguard
 	$(INSTALL) -m 644 $(BUILD)/libvramguard.so $(DESTDIR)$(PREFIX)/lib/libvramguard.so
-	for file in $(BUILD)/sim/*; do $(INSTALL) $$file $(DESTDIR)$(PREFIX)/lib/vramguard/sim/$${file##*/} || exit 1; done
+	for file in $(BUILD)/sim/*; do \
+	    case $$file in *.a) mode=644 ;; *) mode=755 ;; esac; \
+	    $(INSTALL) -m $$mode $$file $(DESTDIR)$(PREFIX)/lib/vramguard/sim/$${file##*/} || exit 1; \
+	done
+	$(INSTALL) -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/vramguard/LICENSE
+	for page in README.md docs/*.md; do $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/doc/vramguard/$$page || exit 1; done
 	for page in docs/*.1; do $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 	for header in $(wildcard interpose/vramguard.h); do $(INSTALL) -m 644 $$header $(DESTDIR)$(PREFIX)/include/vramguard.h || exit 1; done
 

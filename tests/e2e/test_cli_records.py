@@ -5,6 +5,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import stat
@@ -241,6 +242,24 @@ def test_report_says_where_the_incident_has_lost_its_file(failed):
     assert document["failure"]["bytes"] == 2000 * MIB
     assert any("own file is not there" in note for note in document["hooks"]["notes"])
     assert not any("own file" in note for note in report("--incident=2", failed)["hooks"]["notes"])
+
+
+def keys_of(value, path=""):
+    """Of all objects; those of by_kind are kinds."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield path + key
+            yield from keys_of(below, f"{path}{key}.")
+    elif isinstance(value, list):
+        for item in value:
+            yield from keys_of(item, path)
+
+
+def test_every_key_of_a_report_is_in_its_page(failed):
+    page = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]*)`", (ROOT / "docs/report.md").read_text()))))
+    keys = set(keys_of(report("--incident=1", failed)))
+    assert len(keys) > 150 and not {key for key in keys if key.split(".")[-1] not in page}
+    assert "failure.error.name" in keys and "sites.stack.lang" in keys and "devices.process.contexts.stack.module" in keys
 
 
 def test_json_report_means_the_record_beside_it(failed, tmp_path):

@@ -56,8 +56,10 @@ def test_installed_tool_guards_a_program_on_the_installed_simulation(tmp_path):
     subprocess.run(["make", "-s", "install", f"DESTDIR={tmp_path}/dest", "PREFIX=/opt/guard"], cwd=ROOT, check=True, capture_output=True,
                    env={**os.environ, "BUILD": BUILD})
     prefix = tmp_path / "dest/opt/guard"
-    for name in ("lib/libvramguard.so", "lib/vramguard/sim/libcuda.so.1", "share/man/man1/vramguard.1"):
+    for name in ("lib/libvramguard.so", "lib/vramguard/sim/libcuda.so.1", "share/man/man1/vramguard.1", "share/doc/vramguard/LICENSE",
+                 "share/doc/vramguard/docs/report.md"):
         assert (prefix / name).exists()
+    assert (prefix / "lib/vramguard/sim/libcudart_static.a").stat().st_mode & 0o777 == 0o644
     done = subprocess.run([prefix / "bin/vramguard", "run", "--sim=1GiB", f"--dir={tmp_path}", "--", os.path.join(BUILD, "examples/driver_oom")],
                           capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert "VRAMGuard: out of memory" in done.stderr
