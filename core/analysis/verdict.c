@@ -157,8 +157,19 @@ static double rule_empty_device(const struct vg_facts *facts)
 }
 
 /* Without the others the request would have fitted, and they hold more than this process does. */
+/* A context has no size that anybody tells. Where others hold nearly all and this process nothing, it
+ * is they whom it does not fit beside. */
+static bool others_leave_no_room(const struct vg_facts *facts)
+{
+    return facts->asked_bytes == VG_UNKNOWN && facts->free_bytes != VG_UNKNOWN &&
+           facts->total_bytes != VG_UNKNOWN && facts->free_bytes <= facts->total_bytes / 10 &&
+           facts->others_bytes >= facts->total_bytes / 2;
+}
+
 static double rule_other_process(const struct vg_facts *facts)
 {
+    if (others_leave_no_room(facts))
+        return 0.8;
     if (facts->short_bytes == VG_UNKNOWN || facts->others_bytes < facts->short_bytes ||
         facts->others_bytes <= facts->own_bytes)
         return 0;

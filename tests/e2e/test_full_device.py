@@ -15,6 +15,7 @@ def assert_names_the_other(report, via):
     assert failure["requested_via"] == via and failure["bytes"] is None and failure["error"]["code"] == 2
     assert [(o["name"], o["bytes"]) for o in device["others"]] == [("Xorg", 7900 * MIB)]
     assert device["process"]["tracked_bytes"] == 0 and failure["device"] == 0
+    assert report["verdict"]["class"] == "other-process"
     guarded.assert_adds_up(report)
 
 
