@@ -45,15 +45,6 @@ void vg_cli_fail(const char *format, ...)
     exit(VG_EXIT_USAGE);
 }
 
-const struct vg_command *vg_command_find(const char *name)
-{
-    for (const struct vg_command *command = vg_commands; command->name; command++) {
-        if (!strcmp(command->name, name))
-            return command;
-    }
-    return NULL;
-}
-
 int vg_command_run(const struct vg_command *command, int argc, char **argv)
 {
     char name[64];

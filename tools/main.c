@@ -17,6 +17,15 @@ const struct vg_command vg_commands[] = {
     {NULL, NULL, NULL},
 };
 
+const struct vg_command *vg_command_find(const char *name)
+{
+    for (const struct vg_command *command = vg_commands; command->name; command++) {
+        if (!strcmp(command->name, name))
+            return command;
+    }
+    return NULL;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2)

@@ -330,7 +330,8 @@ static void test_text_is_one_block_of_lines_that_fit(void **state)
     }
     assert_true(lines <= 40);
     assert_int_equal(strncmp(text, "VRAMGuard: out of memory on GPU 0 after ", 40), 0);
-    assert_int_equal(strncmp(last, "VRAMGuard: report /tmp/x.oom-1.json", 35), 0);
+    assert_string_equal(
+        last, "VRAMGuard: JSON /tmp/x.oom-1.json; again: vramguard report /tmp/x.oom-1.vgr\n");
     assert_null(strchr(text, '\x1b'));
     free(text);
     fixture_close(&f);
@@ -403,7 +404,7 @@ static void test_text_of_a_process_that_never_failed_claims_nothing(void **state
     assert_null(strstr(text, "leak"));
     assert_null(strstr(text, "what to do"));
     assert_non_null(strstr(text, "    total tracked (the device was not looked at)"));
-    assert_non_null(strstr(text, "40.0 MiB live at the end, peak 40.0 MiB"));
+    assert_non_null(strstr(text, "40.0 MiB held from the driver at the end, peak 40.0 MiB"));
     assert_non_null(strstr(text, "\nVRAMGuard: end of report\n"));
     free(text);
     fixture_close(&f);
