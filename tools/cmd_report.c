@@ -279,8 +279,9 @@ static const struct argp argp = {
     options,
     parse,
     "FILE|PID|DIR",
-    "Reports who holds the memory and why an allocation failed: from a record file, the record "
-    "of a live process, or the newest record of a directory. Without an option: the last final "
+    "Reports who holds the memory and why an allocation failed: from a record file (or the JSON "
+    "report beside it), the record of a live process (or of the one below it that has one), or "
+    "the newest record of a directory. Without an option: the last final "
     "out-of-memory if there was one, else the state as it is.",
     NULL,
     NULL,
