@@ -355,15 +355,32 @@ static void print_notes(FILE *out, const struct vg_text *text)
         fprintf(out, "  %u more notes in the JSON\n", report->note_count - NOTES_MAX);
 }
 
+/* As a shell takes it. */
+static void print_argument(FILE *out, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./+-=:,@%";
+    if (!text[strspn(text, plain)]) {
+        fputs(text, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *text; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, 0}, out);
+    fputc('\'', out);
+}
+
 static void print_end(FILE *out, const struct vg_render_options *options)
 {
     const char *json = options ? options->json_path : NULL;
     const char *record = options ? options->record_path : NULL;
     char *json_clean = vg_render_clean(json ? json : "", "?", false);
     char *record_clean = vg_render_clean(record ? record : "", "?", false);
-    if (*json_clean && *record_clean)
-        fprintf(out, "VRAMGuard: JSON %s; again: vramguard report %s\n", json_clean, record_clean);
-    else if (*json_clean)
+    if (*json_clean && *record_clean) {
+        fprintf(out, "VRAMGuard: JSON %s; again: vramguard report ", json_clean);
+        print_argument(out, record_clean);
+        fputc('\n', out);
+    } else if (*json_clean)
         fprintf(out, "VRAMGuard: JSON %s\n", json_clean);
     else if (*record_clean)
         fprintf(out, "VRAMGuard: made from %s\n", record_clean);

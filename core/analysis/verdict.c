@@ -156,9 +156,8 @@ static double rule_empty_device(const struct vg_facts *facts)
     return fits && facts->free_bytes >= facts->total_bytes - facts->total_bytes / 10 ? 0.9 : 0;
 }
 
-/* Without the others the request would have fitted, and they hold more than this process does. */
-/* A context has no size that anybody tells. Where others hold nearly all and this process nothing, it
- * is they whom it does not fit beside. */
+/* A context has no size that anybody tells. Where others hold half of a full device, it is they
+ * whom it does not fit beside. */
 static bool others_leave_no_room(const struct vg_facts *facts)
 {
     return facts->asked_bytes == VG_UNKNOWN && facts->free_bytes != VG_UNKNOWN &&
@@ -166,6 +165,7 @@ static bool others_leave_no_room(const struct vg_facts *facts)
            facts->others_bytes >= facts->total_bytes / 2;
 }
 
+/* Without the others the request would have fitted, and they hold more than this process does. */
 static double rule_other_process(const struct vg_facts *facts)
 {
     if (others_leave_no_room(facts))

@@ -337,6 +337,18 @@ static void test_text_is_one_block_of_lines_that_fit(void **state)
     fixture_close(&f);
 }
 
+static void test_text_ends_with_a_command_that_a_shell_takes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct vg_render_options options = {.json_path = "/a b/x.json", .record_path = "/a b/it's.vgr"};
+    char *text = rendered(torch_report(&f), vg_render_text, &options);
+    assert_non_null(
+        strstr(text, "JSON /a b/x.json; again: vramguard report '/a b/it'\\''s.vgr'\n"));
+    free(text);
+    fixture_close(&f);
+}
+
 static void test_text_names_the_line_that_asked(void **state)
 {
     (void)state;
@@ -484,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_json_cuts_frames_of_the_guard),
         cmocka_unit_test(test_json_and_text_stay_valid_whatever_names_hold),
         cmocka_unit_test(test_text_is_one_block_of_lines_that_fit),
+        cmocka_unit_test(test_text_ends_with_a_command_that_a_shell_takes),
         cmocka_unit_test(test_text_names_the_line_that_asked),
         cmocka_unit_test(test_text_adds_up_as_it_is_shown),
         cmocka_unit_test(test_text_shows_a_negative_rest_as_counted_not_resident),
