@@ -25,6 +25,7 @@ enum { VG_REPORT_TEXT = 1, VG_REPORT_JSON = 2, VG_REPORT_NONE = 0 };
 #define VG_OPTION_DEPTH_MAX  128
 #define VG_OPTION_LENGTH_MAX 1023
 enum { VG_OPTION_TEXT_MAX = VG_OPTION_LENGTH_MAX + 1 };
+enum { VG_RECORD_SIZE_LEAST = 1 << 20 }; /* below it a record could list nothing */
 typedef char vg_option_text[VG_OPTION_TEXT_MAX];
 
 #define VG_OPTION_C_FLAG     bool

@@ -56,7 +56,6 @@ bool vg_config_is_program(const char *path)
 /* Values that are well-formed and cannot be followed on this machine. */
 static void check_options(struct vg_guard *guard)
 {
-    const uint64_t least = 1 << 20; /* below it a record could list nothing */
     struct vg_options *options = &guard->options;
     if (options->tool[0] && !vg_config_is_program(options->tool)) {
         vg_guard_log(guard, VG_LOG_ERROR,
@@ -65,11 +64,11 @@ static void check_options(struct vg_guard *guard)
                      options->tool);
         options->tool[0] = 0;
     }
-    if (options->record_size < least) {
+    if (options->record_size < VG_RECORD_SIZE_LEAST) {
         vg_guard_log(guard, VG_LOG_ERROR,
                      "VRAMGUARD_RECORD_SIZE: %llu bytes are too few; the least is used: 1M",
                      (unsigned long long)options->record_size);
-        options->record_size = least;
+        options->record_size = VG_RECORD_SIZE_LEAST;
     }
 }
 

@@ -27,9 +27,6 @@ struct run {
     struct vg_options checked;
 };
 
-/* Below it a record could list nothing. */
-#define RECORD_SIZE_LEAST (UINT64_C(1) << 20)
-
 static bool is_program(const char *path)
 {
     struct stat status;
@@ -41,7 +38,7 @@ static void set_option(struct run *run, enum vg_option_id id, const char *text)
     char why[512];
     if (!vg_options_set(&run->checked, id, text, why, sizeof(why)))
         vg_cli_fail("--%s=%s: want %s", names[id], text, vg_option_rows[id].legal_values);
-    if (id == VG_OPTION_record_size && run->checked.record_size < RECORD_SIZE_LEAST)
+    if (id == VG_OPTION_record_size && run->checked.record_size < VG_RECORD_SIZE_LEAST)
         vg_cli_fail("--%s=%s: want at least 1M", names[id], text);
     if (id == VG_OPTION_tool && *text && !is_program(text))
         vg_cli_fail("--%s=%s: want a program that can be started", names[id], text);
