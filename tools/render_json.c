@@ -285,6 +285,9 @@ static void put_site(struct writer *to, const struct vg_report_site *entry)
     vg_json_uint(json, "free_count", site->free_count);
     vg_json_seconds(json, "first_time", site->first_ns);
     vg_json_seconds(json, "last_time", site->last_ns);
+    vg_json_uint(json, "captured_bytes", entry->captured_bytes);
+    vg_json_bytes(json, "thread", entry->thread ? entry->thread : VG_UNKNOWN);
+    vg_json_bytes(json, "stream", entry->stream ? entry->stream : VG_UNKNOWN);
     put_stack(to, "stack", site->stack);
     vg_json_end_object(json);
 }

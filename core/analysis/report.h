@@ -89,6 +89,11 @@ struct vg_report_site {
     uint32_t id; /* index + 1 in SITES: the `id` of the report */
     const char *library;
     uint64_t at_peak_bytes;
+    /* Of its live allocations: bytes made while a stream captured; the thread that made them and
+     * the stream they were ordered in, 0 where there are several (or none is stream-ordered). */
+    uint64_t captured_bytes, stream;
+    uint32_t thread;
+    bool has_live; /* a slot of it was seen */
     /* Driver memory asked for by the framework's caching allocator: its blocks have their own
      * sites. */
     bool segment;

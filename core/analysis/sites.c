@@ -134,6 +134,36 @@ static void fill_libraries(struct vg_report *report)
     }
 }
 
+static bool is_stream_ordered(uint8_t kind)
+{
+    return kind == VG_KIND_POOL || kind == VG_KIND_GRAPH;
+}
+
+static void add_origin(struct vg_report_site *into, const struct vg_slot *slot)
+{
+    uint64_t stream = is_stream_ordered(slot->kind) ? slot->stream : 0;
+    if (slot->flags & VG_SLOT_CAPTURED)
+        into->captured_bytes += slot->bytes;
+    into->thread = into->has_live && into->thread != slot->thread ? 0 : slot->thread;
+    into->stream = into->has_live && into->stream != stream ? 0 : stream;
+    into->has_live = true;
+}
+
+/* Who made what lives at each site, and when: slot by slot. */
+static void fill_origins(struct vg_report *report)
+{
+    uint64_t sites = vg_view_count(report->view, VG_SEC_SITES);
+    uint64_t slots = vg_view_count(report->view, VG_SEC_SLOTS);
+    struct vg_report_site **of = vg_report_alloc(report, sites + 1, sizeof *of);
+    for (unsigned i = 0; i < report->site_count; i++)
+        of[report->sites[i].id] = &report->sites[i];
+    for (uint64_t i = 0; i < slots; i++) {
+        const struct vg_slot *slot = vg_view_slot(report->view, i);
+        if (slot->kind != VG_KIND_NONE && slot->site <= sites && of[slot->site])
+            add_origin(of[slot->site], slot);
+    }
+}
+
 void vg_analysis_sites(struct vg_report *report)
 {
     uint64_t count = vg_view_count(report->view, VG_SEC_SITES);
@@ -154,5 +184,6 @@ void vg_analysis_sites(struct vg_report *report)
     }
     if (report->site_count)
         qsort(report->sites, report->site_count, sizeof *report->sites, larger_first);
+    fill_origins(report);
     fill_libraries(report);
 }
