@@ -35,7 +35,8 @@ static void look(pid_t pid, void *context)
         guard |= strstr(line, "/libvramguard.so") != NULL;
     }
     seen->driver |= driver;
-    seen->guard |= driver && guard;
+    if (driver)
+        seen->guard = guard; /* the last look counts: what ran before an exec is not the program */
     free(line);
     if (maps)
         fclose(maps);
